@@ -1,0 +1,100 @@
+"""Every error tickwork raises, in three families under one base.
+
+- `CallerError`: the caller can mend it. Carries an HTTP status, the field at fault and a remedy; the API
+  turns it into an RFC 9457 problem document, the CLI into a line on stderr and exit code 2.
+- `WorldError`: the expected world (throttles, lost replies, contention). Flows must handle these.
+- `InvariantViolated`: ours. Never caught; it must reach the logs and the alarm.
+
+Expected *outcomes* (a refused condition, a lease held by another) are return values, not errors.
+"""
+
+from __future__ import annotations
+
+
+class TickworkError(Exception):
+    """The base of every tickwork error."""
+
+
+class CallerError(TickworkError):
+    """The request cannot be carried out as it stands.
+
+    `field` names the part of the request at fault (dotted path, or None when it is the whole), `detail` says
+    what is wrong with it, `remedy` says what to change.
+    """
+
+    status = 400
+    title = "The request is not valid"
+    slug = "invalid-request"
+
+    def __init__(self, detail: str, *, field: str | None = None, remedy: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+        self.remedy = remedy
+
+
+class InvalidField(CallerError):
+    """A field of the request is missing, of the wrong type, unknown, or out of its range."""
+
+    status = 422
+    title = "A field is not valid"
+    slug = "invalid-field"
+
+
+class BadSchedule(InvalidField):
+    """A schedule that cannot be read, or that can never be due."""
+
+    title = "The schedule is not valid"
+    slug = "bad-schedule"
+
+
+class NotFound(CallerError):
+    """No such job, timer or run (or it belongs to another team)."""
+
+    status = 404
+    title = "There is no such thing"
+    slug = "not-found"
+
+
+class AlreadyExists(CallerError):
+    """The name or client key is taken by something with other content."""
+
+    status = 409
+    title = "It exists already, with other content"
+    slug = "already-exists"
+
+
+class TooLate(CallerError):
+    """The run has started or ended; it cannot be changed any more."""
+
+    status = 409
+    title = "It is too late for that"
+    slug = "too-late"
+
+
+class PayloadTooLarge(CallerError):
+    """The payload is over the limit."""
+
+    status = 413
+    title = "The payload is too large"
+    slug = "payload-too-large"
+
+
+class WorldError(TickworkError):
+    """The world is as it sometimes is: try again, or find out what happened."""
+
+
+class Throttled(WorldError):
+    """The service asked us to slow down; nothing was written."""
+
+
+class Conflict(WorldError):
+    """Another transaction was under way on the same item; nothing was written."""
+
+
+class OutcomeUnknown(WorldError):
+    """The call may or may not have taken effect: its reply was lost."""
+
+
+class InvariantViolated(TickworkError):
+    """The service broke a promise of its own. Never caught."""
