@@ -163,7 +163,7 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
 
 def new_timer(body: TimerIn, layout: Layout, now_ms: int, where: str = "") -> NewTimer:
     check_slug(body.team, f"{where}team")
-    spec: dict[str, Any] = {"at": body.at} if body.at is not None else {"delay": body.delay_s}
+    spec: dict[str, Any] = {"at": body.at} if body.at is not None else {"delay_s": body.delay_s}
     if body.zone is not None:
         spec["zone"] = body.zone
     schedule = parse_schedule(spec, now_ms=now_ms)
