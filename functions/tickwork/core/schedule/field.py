@@ -137,9 +137,7 @@ def _step_proposal(kind: FieldKind, low: int, step: int) -> str:
 
 def _parse_step(kind: FieldKind, item: str, text: str) -> int:
     if not _is_number(text):
-        raise _bad(
-            kind, "bad_step", f"the step of {item!r} is no number", "write the step as digits, such as */5"
-        )
+        raise _bad(kind, "bad_step", f"the step of {item!r} is no number", "write the step as digits, such as */5")
     step = int(text)
     if step == 0:
         raise _bad(kind, "step_zero", f"{item!r} has step zero", "use a step of at least 1, or leave it out")
@@ -149,9 +147,7 @@ def _parse_step(kind: FieldKind, item: str, text: str) -> int:
 def _parse_range(kind: FieldKind, item: str, body: str, step: int) -> tuple[int, int, str]:
     parts = body.split("-")
     if len(parts) != 2 or not all(parts):
-        raise _bad(
-            kind, "bad_range", f"{item!r} is no range", f"write two values from {kind.allowed()}, as in 1-5"
-        )
+        raise _bad(kind, "bad_range", f"{item!r} is no range", f"write two values from {kind.allowed()}, as in 1-5")
     low, high = (_parse_value(kind, part, item) for part in parts)
     if kind is DOW and high == 0 and low > 0 and not parts[1][0].isdigit():
         high = 7  # mon-sun, sat-sun: by name, Sunday may end a week
@@ -197,18 +193,10 @@ def _unknown_value(kind: FieldKind, text: str, item: str) -> ScheduleRefused:
     guess = _LONG.get(folded) or (closest(folded, kind.names) if kind.names and folded.isalpha() else None)
     if guess in kind.names:
         reason = "bad_day_name" if kind is DOW else "bad_month_name"
-        return _bad(
-            kind, reason, f"{text!r} is no {kind.name} name", f"write {guess}", item.replace(text, str(guess))
-        )
+        return _bad(kind, reason, f"{text!r} is no {kind.name} name", f"write {guess}", item.replace(text, str(guess)))
     if guess in _DAYS or guess in _MONTHS or folded in _DAYS or folded in _MONTHS:
-        where = (
-            "day-of-week (the last field)"
-            if (guess or folded) in _DAYS
-            else "month (the field before the last)"
-        )
-        return _bad(
-            kind, "misplaced_name", f"{text!r} cannot stand in {item!r}", f"names belong to the {where} field"
-        )
+        where = "day-of-week (the last field)" if (guess or folded) in _DAYS else "month (the field before the last)"
+        return _bad(kind, "misplaced_name", f"{text!r} cannot stand in {item!r}", f"names belong to the {where} field")
     if "~" in text:
         return _bad(
             kind,
@@ -232,14 +220,10 @@ def _hashed(kind: FieldKind, item: str, body: str, step: int | None, job_id: str
     inner = body[1:]
     if inner:
         if not (inner.startswith("(") and inner.endswith(")") and "-" in inner):
-            raise _bad(
-                kind, "bad_hash", f"{item!r} is not understood", "write H, H/15, H(0-29) or H(0-29)/10"
-            )
+            raise _bad(kind, "bad_hash", f"{item!r} is not understood", "write H, H/15, H(0-29) or H(0-29)/10")
         low, high, _ = _parse_range(kind, item, inner[1:-1], 1)
     if not job_id:
-        raise _bad(
-            kind, "hash_without_job", f"{item!r} is derived from the job's id", "give a job id, or a number"
-        )
+        raise _bad(kind, "hash_without_job", f"{item!r} is derived from the job's id", "give a job id, or a number")
     number = int.from_bytes(sha256(f"H|{kind.key}|{job_id}".encode()).digest()[:8])
     if step is None:
         value = low + number % (high - low + 1)
@@ -275,16 +259,12 @@ def parse_letter(kind: FieldKind, item: str, whole: str, *, allowed: bool) -> st
             return f"{int(upper[:-1])}W"
         raise _bad(kind, "bad_value", f"{item!r} is not understood", "write L, L-3, LW or 15W")
     if upper == "L":
-        raise _bad(
-            kind, "bad_value", "L alone is no weekday", "write 6 for Saturday, or 5L for the last Friday", "6"
-        )
+        raise _bad(kind, "bad_value", "L alone is no weekday", "write 6 for Saturday, or 5L for the last Friday", "6")
     if upper.endswith("L"):
         return f"{_parse_value(kind, item[:-1], item) % 7}L"
     day, _, nth = item.partition("#")
     if not _is_number(nth) or not 1 <= int(nth) <= 5:
-        raise _bad(
-            kind, "bad_value", f"{item!r}: a month has no such week", "write a number from 1 to 5 after #"
-        )
+        raise _bad(kind, "bad_value", f"{item!r}: a month has no such week", "write a number from 1 to 5 after #")
     return f"{_parse_value(kind, day, item) % 7}#{int(nth)}"
 
 
@@ -293,9 +273,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 4
 
 
-def _bad(
-    kind: FieldKind, reason: str, detail: str, remedy: str, proposal: str | None = None
-) -> ScheduleRefused:
+def _bad(kind: FieldKind, reason: str, detail: str, remedy: str, proposal: str | None = None) -> ScheduleRefused:
     return ScheduleRefused(
         reason, f"{kind.name} field: {detail}", field=f"cron.{kind.key}", remedy=remedy, proposal=proposal
     )

@@ -48,9 +48,7 @@ _OTHER_NAMES: Final = {
 }  # fmt: skip
 
 
-def normalise(
-    spec: Mapping[str, object], *, now_ms: int, job_id: str = "", zone: str = "UTC"
-) -> dict[str, Any]:
+def normalise(spec: Mapping[str, object], *, now_ms: int, job_id: str = "", zone: str = "UTC") -> dict[str, Any]:
     """The normal form of a user's spec. `zone` is the default for members of a union."""
     if not isinstance(spec, Mapping):
         raise ScheduleRefused(
@@ -238,9 +236,7 @@ class _Writer:
 
     def bounds(self, normal: Mapping[str, Any]) -> dict[str, Any]:
         """`start`, `end` and `count`, resolved."""
-        found: dict[str, Any] = {
-            key: utc_text(self._instant(key)) for key in ("start", "end") if key in self.spec
-        }
+        found: dict[str, Any] = {key: utc_text(self._instant(key)) for key in ("start", "end") if key in self.spec}
         if "start" in found and "end" in found and found["start"] >= found["end"]:
             raise ScheduleRefused(
                 "end_before_start", f"end {found['end']} is not after start {found['start']}", field="end",
@@ -302,6 +298,4 @@ def _flag(spec: Mapping[str, object], key: str) -> bool:
 def _unknown_value(field: str, value: object, known: tuple[str, ...]) -> ScheduleRefused:
     guess = closest(str(value), known)
     remedy = f"use one of {', '.join(known)}" + (f"; did you mean {guess}?" if guess else "")
-    return ScheduleRefused(
-        "unknown_value", f"{value!r} is not known", field=field, remedy=remedy, proposal=guess
-    )
+    return ScheduleRefused("unknown_value", f"{value!r} is not known", field=field, remedy=remedy, proposal=guess)

@@ -35,9 +35,7 @@ _KEYS: Final = frozenset({
     "BYSECOND", "BYSETPOS", "WKST",
 })  # fmt: skip
 _DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-_BASIC_TIME: Final = re.compile(
-    r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z)?)?", re.ASCII
-)
+_BASIC_TIME: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z)?)?", re.ASCII)
 _REPEAT: Final = re.compile(r"R([0-9]{1,5})?/([^/]+)/(P[^/]+)", re.ASCII)
 _CALENDAR_STEP: Final = re.compile(r"P(?:([0-9]{1,3})Y)?(?:([0-9]{1,4})M)?", re.ASCII)
 _INTERVAL_MAX: Final = 1_000
@@ -85,9 +83,7 @@ def _read_lines(text: str, zone: Zone) -> tuple[int | None, str, Zone]:
                 raise _bad("there are two RRULEs", "join two schedules with any_of")
             rule = rest or name
         elif head:
-            raise _bad(
-                f"{name} lines are not supported", "leave days out with a calendar, add days with any_of"
-            )
+            raise _bad(f"{name} lines are not supported", "leave days out with a calendar, add days with any_of")
     if not rule:
         raise _bad("there is no FREQ", 'write "FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0"')
     return start, rule, zone
@@ -112,9 +108,7 @@ def _read_parts(text: str) -> dict[str, str]:
     for item in text.upper().strip("; ").split(";"):
         key, sign, value = item.partition("=")
         if not sign or not value or key in parts or not (key in _KEYS or key in ("COUNT", "UNTIL")):
-            raise _bad(
-                f"{item!r} is not understood", f"use {', '.join(sorted(_KEYS))}, COUNT or UNTIL, each once"
-            )
+            raise _bad(f"{item!r} is not understood", f"use {', '.join(sorted(_KEYS))}, COUNT or UNTIL, each once")
         parts[key] = value
     freq = parts.get("FREQ")
     if freq in _FAST:
@@ -168,9 +162,7 @@ def parse_rrule(text: str, start_local_s: int) -> RRuleTimes:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise _bad(f"the rule is not valid: {error}", "check the values of its BY... parts") from None
     if first is None:
-        raise ScheduleRefused(
-            "never_fires", "the rule matches no date", field="rrule", remedy="check its BY... parts"
-        )
+        raise ScheduleRefused("never_fires", "the rule matches no date", field="rrule", remedy="check its BY... parts")
     return times
 
 
