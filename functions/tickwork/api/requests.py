@@ -13,24 +13,30 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from tickwork.api.models import PAYLOAD_BYTES_MAX, Body, JobIn, TargetIn, TimerIn, WorkIn
 from tickwork.core.errors import InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
-from tickwork.core.instants import iso
+from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso
 from tickwork.core.keys import LedgerKey, parse_ref
 from tickwork.core.messages import compact_json
 from tickwork.core.records import CatchUp, RetryPolicy, Work, without_defaults
-from tickwork.core.schedule import Schedule, default_tolerance_s, next_after, parse_schedule
+from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
 from tickwork.ports import Layout
 
 PAGE_DEFAULT, PAGE_MAX = 20, 200
+DELAY_S_MAX = 10**11
 
 
 def body_of[Model: Body](app: APIGatewayHttpResolver, model: type[Model]) -> Model:
     """The request's body as a model. Raises JSONDecodeError or ValidationError, which become problem documents."""
     text = app.current_event.decoded_body or ""
-    found = json.loads(text)
+    found = json.loads(text, parse_constant=_no_constant)
     app.append_context(model=model)  # type: ignore[no-untyped-call]
     return model.model_validate(found)
+
+
+def _no_constant(name: str) -> object:
+    """Python reads NaN and Infinity, which are not JSON and no number one could fire at."""
+    raise json.JSONDecodeError(f"{name} is not JSON", "", 0)
 
 
 def json_response(body: object, status: int = 200) -> Response[str]:
@@ -163,14 +169,22 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
 
 def new_timer(body: TimerIn, layout: Layout, now_ms: int, where: str = "") -> NewTimer:
     check_slug(body.team, f"{where}team")
-    spec: dict[str, Any] = {"at": body.at} if body.at is not None else {"delay_s": body.delay_s}
-    if body.zone is not None:
-        spec["zone"] = body.zone
-    schedule = parse_schedule(spec, now_ms=now_ms)
-    fire_at_ms = next_after(schedule, 0)
-    assert fire_at_ms is not None, "an instant has one occurrence"
+    fire_at_ms = _fire_at(body, now_ms, where)
     work = work_of(body, layout, None, where)
     return NewTimer(body.team, fire_at_ms, work, body.client_key, _fingerprint(body))
+
+
+def _fire_at(body: TimerIn, now_ms: int, where: str) -> int:
+    """When a timer fires, on a whole second and never early."""
+    if body.delay_s is not None:
+        fire_at_ms = ceil_to_second(now_ms + round(min(body.delay_s, DELAY_S_MAX) * SECOND_MS))
+        if fire_at_ms >= LATEST_INSTANT_MS:
+            raise InvalidField("it is too far ahead", field=f"{where}delay_s", remedy="stay before the year 2200")
+        return fire_at_ms
+    schedule = parse_schedule({"at": body.at} | ({"zone": body.zone} if body.zone else {}), now_ms=now_ms)
+    fire_at_ms = first_due(schedule, now_ms)
+    assert fire_at_ms is not None, "an instant has one occurrence"
+    return fire_at_ms
 
 
 def _fingerprint(body: Body) -> str:
