@@ -18,13 +18,23 @@ from tickwork.api.models import (
     TimerIn,
     TimersIn,
 )
-from tickwork.api.requests import body_of, from_cursor, json_response, limit_of, query_of, team_of, to_cursor
+from tickwork.api.requests import (
+    body_of,
+    fields_under,
+    from_cursor,
+    json_response,
+    limit_of,
+    query_of,
+    team_of,
+    to_cursor,
+)
 from tickwork.api.workers import add_worker_routes
 from tickwork.core import lifecycle
 from tickwork.core.errors import CallerError, InvalidField, WorldError
 from tickwork.core.ids import split_job_id
-from tickwork.core.instants import DAY_MS, iso, iso_ms, parse_iso
+from tickwork.core.instants import DAY_MS, iso_ms, parse_iso
 from tickwork.core.schedule import Schedule, occurrences, parse_schedule, schedule_from_spec
+from tickwork.core.schedule.preview import as_rows
 from tickwork.flows import history, jobs, timers
 from tickwork.ports import Ports
 
@@ -122,7 +132,8 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     def preview() -> Response[str]:
         body = body_of(app, PreviewIn)
         now_ms = ports.clock.now_ms()
-        schedule = parse_schedule(body.schedule, now_ms=now_ms)
+        with fields_under("schedule"):
+            schedule = parse_schedule(body.schedule, now_ms=now_ms)
         return json_response(_preview(schedule, _after(body.after, ports), body.count))
 
 
@@ -142,9 +153,7 @@ def _preview(schedule: Schedule, after_ms: int, count: int) -> dict[str, Any]:
     return {
         "description": schedule.describe(),
         "warnings": list(schedule.warnings),
-        "occurrences": [
-            {"scheduled_at": iso(one.scheduled_at_ms), "local": one.local, "note": one.note} for one in found
-        ],
+        "occurrences": as_rows(found),
     }
 
 
@@ -159,7 +168,10 @@ def _timer_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     def create_timers() -> Response[str]:
         now_ms = ports.clock.now_ms()
         bodies = body_of(app, TimersIn).timers
-        new = [requests.new_timer(body, ports.layout, now_ms, f"timers.{i}.") for i, body in enumerate(bodies)]
+        new = []
+        for index, one in enumerate(bodies):
+            with fields_under(f"timers.{index}"):
+                new.append(requests.new_timer(one, ports.layout, now_ms))
         _refuse_repeated_keys(bodies)
         created = timers.create_timers(ports, new)
         return json_response({"timers": [views.timer_view(one.run) for one in created]}, 201)

@@ -68,7 +68,7 @@ class JobIn(WorkIn):
 class TimerIn(WorkIn):
     at: str | None = None
     zone: str | None = None
-    delay_s: int | float | None = Field(default=None, ge=0)
+    delay_s: float | None = Field(default=None, ge=0)
     client_key: Text | None = None
 
     @model_validator(mode="after")

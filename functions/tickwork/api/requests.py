@@ -6,12 +6,14 @@ import base64
 import binascii
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from tickwork.api.models import PAYLOAD_BYTES_MAX, Body, JobIn, TargetIn, TimerIn, WorkIn
-from tickwork.core.errors import InvalidField, PayloadTooLarge
+from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso
 from tickwork.core.keys import LedgerKey, parse_ref
@@ -29,7 +31,10 @@ DELAY_S_MAX = 10**11
 def body_of[Model: Body](app: APIGatewayHttpResolver, model: type[Model]) -> Model:
     """The request's body as a model. Raises JSONDecodeError or ValidationError, which become problem documents."""
     text = app.current_event.decoded_body or ""
-    found = json.loads(text, parse_constant=_no_constant)
+    try:
+        found = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
     app.append_context(model=model)  # type: ignore[no-untyped-call]
     return model.model_validate(found)
 
@@ -107,7 +112,7 @@ def key_of(ref: str, field: str) -> LedgerKey:
         ) from None
 
 
-def payload_text(payload: object, field: str = "payload") -> str | None:
+def payload_text(payload: object) -> str | None:
     """The payload as compact JSON text, within the limit. Checked when it is created, not when it fires."""
     if payload is None:
         return None
@@ -116,38 +121,49 @@ def payload_text(payload: object, field: str = "payload") -> str | None:
     if size > PAYLOAD_BYTES_MAX:
         raise PayloadTooLarge(
             f"the payload has {size} bytes",
-            field=field,
+            field="payload",
             remedy=f"keep it to {PAYLOAD_BYTES_MAX} bytes of JSON, or store it elsewhere and send a reference",
         )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidField("the text has half a surrogate pair", field=field, remedy="send valid Unicode") from None
+        raise InvalidField("the text has half a surrogate pair", field="payload", remedy="send valid Unicode") from None
     return text
 
 
-def work_of(body: WorkIn, layout: Layout, default_handler: str | None, where: str = "") -> Work:
-    """The work a job or timer asks for. `where` begins the field names of errors (`timers.3.`)."""
+@contextmanager
+def fields_under(prefix: str) -> Iterator[None]:
+    """Name the fields of errors by where the client wrote them: `schedule.cron.hour`, `timers.3.at`."""
+    try:
+        yield
+    except CallerError as error:
+        error.field = prefix if error.field in (None, prefix) else f"{prefix}.{error.field}"
+        raise
+
+
+def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
+    """The work a job or timer asks for."""
     target: TargetIn = body.target
     if target.pool not in layout.pools:
         raise InvalidField(
             f"there is no pool {target.pool[:80]!r} here",
-            field=f"{where}target.pool",
+            field="target.pool",
             remedy=f"pools of this environment: {', '.join(layout.pools)}",
         )
     handler = target.handler or default_handler
     if handler is None:
-        raise InvalidField("it is required", field=f"{where}target.handler", remedy="name the worker's job function")
-    check_slug(handler, f"{where}target.handler")
+        raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
+    check_slug(handler, "target.handler")
     retry = RetryPolicy(**body.retry_policy.model_dump())
-    return Work(target.pool, handler, payload_text(body.payload, f"{where}payload"), None, body.lease_s, retry)
+    return Work(target.pool, handler, payload_text(body.payload), None, body.lease_s, retry)
 
 
 def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
     """A job to register, and its schedule with the warnings to show."""
     check_slug(body.team, "team")
     check_slug(body.name, "name")
-    schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
+    with fields_under("schedule"):
+        schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
     tolerance_s = default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
     if body.tolerance_s == 0 and "cron" in body.schedule and not body.exact_reason:
         raise InvalidField(
@@ -167,24 +183,26 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     return new, schedule
 
 
-def new_timer(body: TimerIn, layout: Layout, now_ms: int, where: str = "") -> NewTimer:
-    check_slug(body.team, f"{where}team")
-    fire_at_ms = _fire_at(body, now_ms, where)
-    work = work_of(body, layout, None, where)
+def new_timer(body: TimerIn, layout: Layout, now_ms: int) -> NewTimer:
+    check_slug(body.team, "team")
+    fire_at_ms = _fire_at(body, now_ms)
+    work = work_of(body, layout, None)
     return NewTimer(body.team, fire_at_ms, work, body.client_key, _fingerprint(body))
 
 
-def _fire_at(body: TimerIn, now_ms: int, where: str) -> int:
+def _fire_at(body: TimerIn, now_ms: int) -> int:
     """When a timer fires, on a whole second and never early."""
+    field = "at" if body.delay_s is None else "delay_s"
     if body.delay_s is not None:
-        fire_at_ms = ceil_to_second(now_ms + round(min(body.delay_s, DELAY_S_MAX) * SECOND_MS))
-        if fire_at_ms >= LATEST_INSTANT_MS:
-            raise InvalidField("it is too far ahead", field=f"{where}delay_s", remedy="stay before the year 2200")
-        return fire_at_ms
-    schedule = parse_schedule({"at": body.at} | ({"zone": body.zone} if body.zone else {}), now_ms=now_ms)
-    fire_at_ms = first_due(schedule, now_ms)
-    assert fire_at_ms is not None, "an instant has one occurrence"
-    return fire_at_ms
+        due_ms: int | None = ceil_to_second(now_ms + round(min(body.delay_s, DELAY_S_MAX) * SECOND_MS))
+    else:
+        schedule = parse_schedule({"at": body.at} | ({"zone": body.zone} if body.zone else {}), now_ms=now_ms)
+        due_ms = first_due(schedule, now_ms)
+    if due_ms is None:
+        raise InvalidField("it has passed", field=field, remedy="give a later time, or a delay")
+    if due_ms >= LATEST_INSTANT_MS:
+        raise InvalidField("it is too far ahead", field=field, remedy="stay before the year 2200")
+    return due_ms
 
 
 def _fingerprint(body: Body) -> str:

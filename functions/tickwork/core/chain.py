@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tickwork.core import lifecycle
 from tickwork.core.ids import shard_of
-from tickwork.core.instants import SECOND_MS
+from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import ACTIVE, FINISHED, CatchUp, Job, Next, Run, next_attributes
 from tickwork.core.schedule import fire_at_ms, next_after, schedule_from_spec
@@ -58,7 +58,7 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     """
     schedule = schedule_from_spec(job.schedule)
     scheduled_at_ms = next_after(schedule, after_scheduled_ms)
-    if scheduled_at_ms is None:
+    if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
         return None
     fires_at_ms = scheduled_at_ms
     if job.tolerance_s:
