@@ -5,6 +5,7 @@ The books are an SQLite file. `run_id` is the key of each entry, so a run that i
 
 import os
 import sqlite3
+from contextlib import closing
 
 from tickwork.worker import App, Context
 
@@ -14,7 +15,7 @@ _BOOKS = os.environ.get("DEMO_BOOKS", ".tickwork/demo-books.sqlite")
 
 def _book(ctx: Context, what: str) -> bool:
     """Enter a run into the books; False when it stands there already."""
-    with sqlite3.connect(_BOOKS, timeout=10) as books:
+    with closing(sqlite3.connect(_BOOKS, timeout=10)) as books, books:
         books.execute("CREATE TABLE IF NOT EXISTS entries (run_id TEXT PRIMARY KEY, what TEXT, token INTEGER)")
         entered = books.execute(
             "INSERT INTO entries VALUES (?, ?, ?) ON CONFLICT (run_id) DO NOTHING", (ctx.run_id, what, ctx.token)

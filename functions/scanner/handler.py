@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tickwork.aws.provision import SCANNER_RESERVE_MS
 from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.ticks import TickBatch
 from tickwork.aws.wiring import aws_ports, sqs_client
@@ -18,6 +19,6 @@ _batch = TickBatch(aws_ports(_settings, _signals), sqs_client(), _settings.prefi
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     again = _batch.serve(
         [(r["messageId"], r["receiptHandle"], r["body"]) for r in event["Records"]],
-        budget_ms=context.get_remaining_time_in_millis() - 10_000,
+        budget_ms=context.get_remaining_time_in_millis() - SCANNER_RESERVE_MS,
     )
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in again]}

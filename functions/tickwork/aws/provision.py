@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-TICKS_VISIBILITY_S = 90
-"""Longer than the scanner's timeout, as an SQS event source demands."""
-READY_VISIBILITY_S = 60
+SCANNER_TIMEOUT_S = 11
+TICKS_VISIBILITY_S = SCANNER_TIMEOUT_S
+"""The tick of a scanner that died comes back after this, just when its lease (10 s) has lapsed: its slice is served
+again within 12 s (spec F7). An SQS event source demands at least the function's timeout, so that is as short: a
+window that needs longer stops in time with its cursor where it honestly is, and its tick comes again at once."""
+SCANNER_RESERVE_MS = 3_000
+"""Of the scanner's time, kept for the writes after the last batch."""
+READY_VISIBILITY_S = 30
 """How long a received message stays hidden before its run has started; then the lease and heartbeats set it."""
 READY_RECEIVES_MAX = 50
 """A message received this often goes to the dead-letter queue. Every lost attempt is one receive and every

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tickwork.aws.provision import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.aws.ticks import TickBatch
 from tickwork.core.errors import WorldError
 from tickwork.flows.reconciling import reconcile
@@ -22,7 +23,7 @@ log = logging.getLogger("tickwork.windows")
 
 TICKER_EVERY_S = 60.0
 RECONCILER_EVERY_S = 300.0
-WINDOW_BUDGET_MS = 50_000
+WINDOW_BUDGET_MS = SCANNER_TIMEOUT_S * 1_000 - SCANNER_RESERVE_MS
 LONG_POLL_S = 5
 PAUSE_AFTER_FAILURE_S = 1.0
 

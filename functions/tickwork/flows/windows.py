@@ -57,7 +57,7 @@ class WindowReport:
         return self.outcome in NEEDS_RETRY
 
 
-def run_window(ports: Ports, slice_no: int, second: int, *, budget_ms: int = 50_000) -> WindowReport:
+def run_window(ports: Ports, slice_no: int, second: int, *, budget_ms: int = 8_000) -> WindowReport:
     """Serve a slice up to now, woken by the tick for `second`. Stops after `budget_ms`, with the cursor where it
     honestly is; the next window goes on from there."""
     early_ms = second * SECOND_MS - ports.clock.now_ms()
