@@ -1,0 +1,159 @@
+"""`tickwork next`: when would this schedule be due?
+
+Owns: the command's options. Refuses to know: anything about time beyond reading the clock when no instant was
+given. Protects: with `--json`, standard output is the JSON list and nothing else; a refusal goes to standard
+error with exit code 2, and leaves standard output empty.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from tickwork.core.errors import CallerError
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.calendar_spec import parse_calendar
+from tickwork.core.schedule.dialects import DIALECTS
+from tickwork.core.schedule.engine import Schedule
+from tickwork.core.schedule.instant import in_range, read_time
+from tickwork.core.schedule.limits import PREVIEW_MAX
+from tickwork.core.schedule.parse import parse_schedule
+from tickwork.core.schedule.preview import as_lines, as_rows, error_lines, preview
+from tickwork.core.schedule.refusal import ScheduleRefused
+from tickwork.core.schedule.walk import FOLDS, GAPS
+
+_SPEC_OPTIONS = ("rate", "anchor", "at", "delay", "rrule", "repeat", "dialect", "start", "end")
+
+
+@click.command("next")
+@click.argument("expression", required=False)
+@click.option("--tz", "--zone", "zone", metavar="ZONE", help="IANA time zone, such as Europe/Berlin [UTC].")
+@click.option("--after", metavar="TIME", help="Occurrences strictly after this instant [now].")
+@click.option("--before", metavar="TIME", help="Occurrences strictly before this instant, the latest first.")
+@click.option("--prev", is_flag=True, help="Look back: occurrences before --after, --before or now.")
+@click.option("--count", type=click.IntRange(1, PREVIEW_MAX), default=None, help="How many [5].")
+@click.option("--json", "as_json", is_flag=True, help="A JSON list instead of text.")
+@click.option("--gap", type=click.Choice(GAPS), help="A local time that is skipped by a change of clocks.")
+@click.option("--fold", type=click.Choice(FOLDS), help="A local time that comes twice.")
+@click.option("--seconds", is_flag=True, help="The expression has six fields, seconds first.")
+@click.option("--dialect", type=click.Choice(DIALECTS), help="How to read the expression [cron].")
+@click.option("--rate", metavar="PERIOD", help='A rate instead of an expression, such as "10 minutes".')
+@click.option("--anchor", metavar="TIME", help="Where the rate is counted from [now].")
+@click.option("--at", metavar="TIME", help="A single time.")
+@click.option("--delay", metavar="PERIOD", help='A single time from now, such as "90s".')
+@click.option("--rrule", metavar="RULE", help="An RFC 5545 recurrence rule.")
+@click.option("--repeat", metavar="REPEAT", help="An ISO-8601 repeat, such as R/2026-01-01T00:00:00Z/PT6H.")
+@click.option("--start", metavar="TIME", help="Nothing is due before.")
+@click.option("--end", metavar="TIME", help="Nothing is due from here on.")
+@click.option("--exclude", metavar="NAME", multiple=True, help="A calendar of --calendars to respect.")
+@click.option("--on-excluded", metavar="HOW", help="skip or next_working_day [skip].")
+@click.option(
+    "--calendars", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="JSON calendars."
+)
+@click.option(
+    "--spec", type=click.Path(exists=True, dir_okay=False, allow_dash=True), help="A JSON schedule."
+)
+@click.option("--job-id", default="", help="The job whose H values to use.")
+def next_command(**options: Any) -> None:
+    """Show when a schedule is due: UTC, local time, and a note where a change of clocks had a hand in it.
+
+    \b
+    tickwork next "0 2 * * *" --tz America/New_York --after 2026-11-01T00:00:00Z --count 5
+    tickwork next --rate "10 minutes" --json
+    """
+    try:
+        _show(options)
+    except CallerError as error:
+        raise _Refused("\n".join(error_lines(error))) from None
+
+
+class _Refused(click.ClickException):
+    """A refusal, in the words of the core, with exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's signature
+        click.echo(self.message, err=True)
+
+
+def _show(options: dict[str, Any]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    after_ms = _instant_ms(options["after"], "after") if options["after"] else None
+    before_ms = _instant_ms(options["before"], "before", up=True) if options["before"] else None
+    if options["prev"] and before_ms is None:
+        before_ms = _instant_ms(options["after"], "after", up=True) if options["after"] else now_ms
+    reference_ms = before_ms if before_ms is not None else after_ms if after_ms is not None else now_ms
+    # The schedule is read as if registered at the instant asked about, so that a preview of last year works.
+    calendars = _read_calendars(options["calendars"])
+    schedule = parse_schedule(_spec(options), now_ms=reference_ms, job_id=options["job_id"])
+    found = preview(
+        schedule, count=options["count"] or 5, after_ms=None if before_ms is not None else reference_ms,
+        before_ms=before_ms, calendars=calendars,
+    )  # fmt: skip
+    if options["as_json"]:
+        _warn(schedule)
+        click.echo(json.dumps(as_rows(found), indent=2))
+    else:
+        click.echo(schedule.describe())
+        _warn(schedule)
+        click.echo("\n".join(as_lines(found)) if found else "(nothing more)")
+
+
+def _warn(schedule: Schedule) -> None:
+    for warning in schedule.warnings:
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _spec(options: dict[str, Any]) -> dict[str, Any]:
+    if options["spec"]:
+        with click.open_file(options["spec"], encoding="utf-8") as file:
+            spec: dict[str, Any] = _json(file.read(), "spec")
+    else:
+        spec = {} if options["expression"] is None else {"cron": options["expression"]}
+    spec |= {key: options[key] for key in _SPEC_OPTIONS if options[key] is not None}
+    if options["zone"] is not None:
+        spec["zone"] = options["zone"]
+    if options["seconds"]:
+        spec["seconds"] = True
+    dst = {key: options[key] for key in ("gap", "fold") if options[key] is not None}
+    if dst:
+        spec["dst"] = dst
+    if options["exclude"]:
+        spec["calendars"] = {"exclude": list(options["exclude"])}
+        if options["on_excluded"]:
+            spec["calendars"]["on_excluded"] = options["on_excluded"]
+    return spec
+
+
+def _read_calendars(path: Path | None) -> dict[str, Calendar]:
+    if path is None:
+        return {}
+    content = _json(path.read_text(encoding="utf-8"), "calendars")
+    entries = content if isinstance(content, list) else [content]
+    found = [parse_calendar(entry) for entry in entries]
+    return {calendar.name: calendar for calendar in found}
+
+
+def _json(text: str, field: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ScheduleRefused(
+            "bad_json", f"not JSON: {error}", field=field, remedy="write valid JSON"
+        ) from None
+
+
+def _instant_ms(text: str, field: str, *, up: bool = False) -> int:
+    """Milliseconds; a finer fraction is rounded down, or up for an instant to look back from."""
+    moment = read_time(text, field)
+    if moment.offset_s is None:
+        raise ScheduleRefused(
+            "no_offset", f"{text!r} has no offset, so it names no instant", field=field,
+            remedy="end it with Z or with an offset like +02:00",
+        )  # fmt: skip
+    whole_ms, rest = divmod(moment.nanoseconds, 1_000_000)
+    return in_range(moment.local_s - moment.offset_s, field) * 1000 + whole_ms + (1 if up and rest else 0)

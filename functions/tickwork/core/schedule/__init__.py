@@ -1,0 +1,41 @@
+"""The schedule engine: from what a person wrote to the instants at which a job is due.
+
+Owns: cron, rates, single times, delays, RRULEs, unions, bounds, calendars, daylight saving, jitter.
+Refuses to know: the present (every function that needs it takes `now_ms` or `after_ms`), storage, other jobs.
+Protects: occurrences strictly increase, never fall into a skipped hour, and cost bounded work to find; a
+stored spec means the same tomorrow.
+
+Everything else in the package is its own business; import from here.
+"""
+
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.calendar_spec import parse_calendar
+from tickwork.core.schedule.engine import Schedule, next_after, prev_before
+from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
+from tickwork.core.schedule.occurrence import Occurrence, occurrences, occurrences_before, scheduled_between
+from tickwork.core.schedule.parse import first_due, parse_schedule, schedule_from_spec
+from tickwork.core.schedule.refusal import ScheduleRefused
+from tickwork.core.schedule.replan import Replan, replan
+from tickwork.core.schedule.zone import TZDATA_VERSION
+
+__all__ = [
+    "TZDATA_VERSION",
+    "Calendar",
+    "Occurrence",
+    "Replan",
+    "Schedule",
+    "ScheduleRefused",
+    "default_tolerance_s",
+    "fire_at_ms",
+    "first_due",
+    "next_after",
+    "occurrences",
+    "occurrences_before",
+    "parse_calendar",
+    "parse_schedule",
+    "prev_before",
+    "replan",
+    "schedule_from_spec",
+    "scheduled_between",
+    "shortest_gap_s",
+]

@@ -1,0 +1,173 @@
+"""A whole cron expression: text in, five or six parsed fields out.
+
+Owns: splitting, `@` macros, the number of fields, and recognising what belongs to other schedulers.
+Refuses to know: zones, instants.
+Protects: nothing foreign is read as something else: six or seven fields, a zone inside the text, letters from
+a word processor are refused with what to write.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from tickwork.core.schedule import dialects
+from tickwork.core.schedule.days import DayRule
+from tickwork.core.schedule.field import FIVE, SIX, Field, parse_field
+from tickwork.core.schedule.limits import EXPRESSION_LENGTH_MAX
+from tickwork.core.schedule.refusal import ScheduleRefused, closest
+from tickwork.core.schedule.walltimes import WallTimes
+
+MACROS: Final = {
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed expression. `fields` are second (only when asked for), minute, hour, day-of-month, month,
+    day-of-week; `text` is the normal form that is stored."""
+
+    fields: tuple[Field, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(field.text for field in self.fields)
+
+    @property
+    def has_seconds(self) -> bool:
+        return len(self.fields) == 6
+
+    @property
+    def follows_real_time(self) -> bool:
+        """Debian cron's class: minute or hour begins with `*`."""
+        minute, hour = self.fields[-5], self.fields[-4]
+        return minute.is_star or hour.is_star
+
+    @property
+    def has_letters(self) -> bool:
+        return any(field.letters for field in self.fields)
+
+    def wall_times(self) -> WallTimes:
+        """The compiled wall times; shared between expressions that have the same times of day."""
+        minute, hour, dom, month, dow = self.fields[-5:]
+        seconds = self.fields[0].bits if self.has_seconds else 1
+        return WallTimes(_minutes(minute.bits, hour.bits), _values(seconds), _day_rule(dom, month, dow))
+
+
+@lru_cache(maxsize=4096)
+def _minutes(minute_bits: int, hour_bits: int) -> tuple[int, ...]:
+    minutes = _values(minute_bits)
+    return tuple(hour * 60 + minute for hour in _values(hour_bits) for minute in minutes)
+
+
+@lru_cache(maxsize=4096)
+def _values(bits: int) -> tuple[int, ...]:
+    return tuple(value for value in range(bits.bit_length()) if bits >> value & 1)
+
+
+def _day_rule(dom: Field, month: Field, dow: Field) -> DayRule:
+    last, near = [], []
+    for item in dom.letters:
+        if item.endswith("W"):
+            near.append(0 if item == "LW" else int(item[:-1]))
+        else:
+            last.append(int(item[2:] or 0))
+    return DayRule(
+        month_bits=month.bits,
+        dom_bits=dom.bits,
+        dow_bits=dow.bits,
+        joined_by_and=dom.is_star or dow.is_star,
+        last_days=tuple(last),
+        near_weekdays=tuple(near),
+        last_dows=tuple(int(item[0]) for item in dow.letters if item.endswith("L")),
+        nth_dows=tuple((int(item[0]), int(item[2])) for item in dow.letters if "#" in item),
+    )
+
+
+def parse_expression(
+    text: object, *, seconds: bool = False, letters: bool = False, job_id: str = ""
+) -> Expression:
+    """Parse a cron expression of five fields (six, seconds first, when `seconds`).
+
+    Raises `ScheduleRefused` with `field` "cron" or "cron.<field>".
+    """
+    parts = split(text)
+    if len(parts) == 1 and parts[0].startswith("@"):
+        parts = (["0"] if seconds else []) + _macro(parts[0]).split(" ")
+    kinds = SIX if seconds else FIVE
+    if len(parts) != len(kinds):
+        raise _wrong_count(parts, seconds=seconds)
+    fields: list[Field] = []
+    for number, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
+        try:
+            fields.append(parse_field(kind, part, job_id=job_id, letters=letters))
+        except ScheduleRefused as error:
+            if error.proposal is not None:
+                error.proposal = " ".join([*parts[:number], error.proposal, *parts[number + 1 :]])
+            raise
+    return Expression(tuple(fields))
+
+
+def split(text: object) -> list[str]:
+    """The parts of the text between ASCII spaces and tabs, with every other character checked."""
+    if not isinstance(text, str):
+        raise _refuse("bad_type", f"cron is a text, not {type(text).__name__}", 'write it as "0 2 * * *"')
+    text = text.strip(" \t\r\n")
+    if len(text) > EXPRESSION_LENGTH_MAX:
+        raise _refuse(
+            "too_long", f"the expression has {len(text)} characters", f"use at most {EXPRESSION_LENGTH_MAX}"
+        )
+    for position, char in enumerate(text, start=1):
+        if not (char.isascii() and (char.isprintable() or char == "\t")):
+            raise _foreign_character(char, position)
+    return text.replace("\t", " ").split()
+
+
+def _foreign_character(char: str, position: int) -> ScheduleRefused:
+    name = unicodedata.name(char, f"U+{ord(char):04X}")
+    if unicodedata.category(char) == "Nd":
+        reason, remedy = "non_ascii_digit", f"write the ASCII digit {unicodedata.digit(char)}"
+    elif unicodedata.category(char) in ("Zs", "Cc", "Zl", "Zp", "Cf"):
+        reason, remedy = "non_ascii_space", "retype the expression with plain spaces on one line"
+    elif unicodedata.category(char) == "Pd" or char == "\u2212":
+        reason, remedy = "non_ascii_character", "write a plain hyphen (-)"
+    elif "ASTERISK" in name or char == "\u00d7":
+        reason, remedy = "non_ascii_character", "write a plain asterisk (*)"
+    else:
+        reason, remedy = "non_ascii_character", "use ASCII characters only"
+    return _refuse(reason, f"character {position} is {name}", remedy)
+
+
+def _macro(text: str) -> str:
+    if text in MACROS:
+        return MACROS[text]
+    if text == "@reboot":
+        raise _refuse(
+            "reboot", "@reboot is no time: nothing here boots", "trigger the job from the deployment"
+        )
+    if text == "@every_minute":
+        raise _refuse("unknown_nickname", "@every_minute is not known here", "write * * * * *", "* * * * *")
+    guess = closest(text, MACROS)
+    raise _refuse(
+        "unknown_nickname", f"{text!r} is no macro", f"write {guess or 'one of ' + ', '.join(MACROS)}", guess
+    )
+
+
+def _wrong_count(parts: list[str], *, seconds: bool) -> ScheduleRefused:
+    if not parts:
+        return _refuse("empty", "the expression is empty", 'write five fields, such as "0 2 * * *"')
+    foreign = dialects.recognise(parts, seconds=seconds)
+    if foreign is not None:
+        return foreign
+    expected = "six fields (second first)" if seconds else "five fields"
+    names = " ".join(kind.name for kind in (SIX if seconds else FIVE))
+    reason = "too_many_fields" if len(parts) > (6 if seconds else 5) else "too_few_fields"
+    return _refuse(reason, f"{expected} expected, got {len(parts)}", f"write: {names}")
+
+
+def _refuse(reason: str, detail: str, remedy: str, proposal: str | None = None) -> ScheduleRefused:
+    return ScheduleRefused(reason, detail, field="cron", remedy=remedy, proposal=proposal)

@@ -1,0 +1,97 @@
+"""From what a person wrote to a `Schedule`.
+
+Owns: `parse_schedule` (a user's spec: complete it, check it, refuse it) and `schedule_from_spec` (the stored
+normal form: build it, fast).
+Refuses to know: the present, except as the `now_ms` it is given.
+Protects: nothing is registered that can never be due, and nothing is stored that a later version has to guess
+about: delays, anchors, hashed values and policies are resolved before the normal form is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from tickwork.core.schedule.build import build_exclusion, build_rule
+from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after
+from tickwork.core.schedule.instant import utc_text_ms
+from tickwork.core.schedule.limits import DAY_S, PAST_GRACE_MS
+from tickwork.core.schedule.normal import normalise
+from tickwork.core.schedule.refusal import ScheduleRefused
+from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, UnionRule
+
+
+def parse_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") -> Schedule:
+    """Read a user's spec (`docs/schedules.md` lists its keys).
+
+    `now_ms` resolves a delay and a missing anchor; `job_id` resolves `H`. Raises `ScheduleRefused` (a
+    `BadSchedule`) with `field`, `remedy`, `reason` and, where there is one, `proposal`.
+    """
+    schedule = schedule_from_spec(normalise(spec, now_ms=now_ms, job_id=job_id))
+    _check_possible(schedule.rule, now_ms // 1000)
+    if first_due(schedule, now_ms) is None:
+        raise _over(schedule, now_ms)
+    return schedule
+
+
+def schedule_from_spec(spec: Mapping[str, object]) -> Schedule:
+    """Read the stored normal form (`Schedule.spec`). Cached; the same spec gives the same object.
+
+    Raises `ScheduleRefused` when it is not one this version understands: keep such an item, never rewrite it.
+    """
+    return _from_json(json.dumps(spec, sort_keys=True, separators=(",", ":")))
+
+
+@lru_cache(maxsize=16_384)
+def _from_json(text: str) -> Schedule:
+    spec: dict[str, Any] = json.loads(text)
+    return Schedule(build_rule(spec), text, build_exclusion(spec))
+
+
+def first_due(
+    schedule: Schedule, now_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS
+) -> int | None:
+    """The first occurrence of a job registered at `now_ms`, in epoch milliseconds.
+
+    What lies at most a minute in the past (`PAST_GRACE_MS`) is due at once if the schedule is a single time;
+    a recurring schedule starts with its first occurrence after `now_ms`.
+    """
+    if schedule.is_recurring:
+        unlimited = Schedule(schedule.rule, schedule.spec_json)
+        return next_after(schedule if calendars else unlimited, now_ms, calendars)
+    found = schedule.rule.next_s((now_ms - PAST_GRACE_MS) // 1000 - 1)
+    return None if found is None else found * 1000
+
+
+def _check_possible(rule: Rule, now_s: int) -> None:
+    if isinstance(rule, BoundedRule):
+        _check_possible(rule.rule, now_s)
+    elif isinstance(rule, UnionRule):
+        for member in rule.members:
+            _check_possible(member, now_s)
+    elif isinstance(rule, CronRule) and rule.expression.wall_times().days.next_day(now_s // DAY_S) is None:
+        *_, dom, month, dow = rule.expression.fields
+        raise ScheduleRefused(
+            "never_fires",
+            f"no date matches day-of-month {dom.text}, month {month.text}, day-of-week {dow.text}",
+            field="cron",
+            remedy="choose a day that exists in one of the months",
+        )
+
+
+def _over(schedule: Schedule, now_ms: int) -> ScheduleRefused:
+    last = schedule.rule.prev_s(now_ms // 1000 + 1)
+    if not schedule.is_recurring and last is not None:
+        late_s = now_ms // 1000 - last
+        return ScheduleRefused(
+            "at_in_past", f"{utc_text_ms(last * 1000)} was {late_s} s ago", field="at",
+            remedy=f"give a time after {utc_text_ms(now_ms)}, or a delay",
+        )  # fmt: skip
+    seen = f"the last occurrence was {utc_text_ms(last * 1000)}" if last is not None else "nothing matches"
+    return ScheduleRefused(
+        "never_due", f"the schedule is never due after {utc_text_ms(now_ms)}: {seen}",
+        field="end" if "end" in schedule.spec else "schedule", remedy="move or remove start, end or count",
+    )  # fmt: skip

@@ -1,0 +1,151 @@
+"""The kinds of schedule, each as one frozen value that knows its next and previous occurrence.
+
+Owns: `CronRule`, `RateRule`, `AtRule`, `UnionRule` (RRULEs are in `recurrence`).
+Refuses to know: how they were written; calendars, `start`, `end`, `count` (see `engine`).
+Protects: `next_s` is strictly after, `prev_s` strictly before; both are total: None when there is none.
+
+All times are whole seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tickwork.core.schedule.expression import Expression
+from tickwork.core.schedule.limits import LAST_S
+from tickwork.core.schedule.walk import ClockChanges, WallClock, next_instant, prev_instant
+from tickwork.core.schedule.zone import Zone
+
+
+class Rule(Protocol):
+    """What every kind of schedule can do."""
+
+    def next_s(self, after_s: int) -> int | None: ...
+    def prev_s(self, before_s: int) -> int | None: ...
+
+    @property
+    def zone(self) -> Zone: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ZonedRule:
+    """Wall times in a zone: what cron expressions and RRULEs come down to."""
+
+    wall: WallClock
+    zone: Zone
+    changes: ClockChanges
+
+    def next_s(self, after_s: int) -> int | None:
+        return next_instant(self.wall, self.zone, self.changes, after_s)
+
+    def prev_s(self, before_s: int) -> int | None:
+        return prev_instant(self.wall, self.zone, self.changes, before_s)
+
+
+@dataclass(frozen=True, slots=True)
+class CronRule(ZonedRule):
+    """A cron expression in a zone."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class RateRule:
+    """Every `period_s` of elapsed time from `anchor_s` on, the anchor included. A day is 24 hours: only cron
+    keeps to the wall clock."""
+
+    period_s: int
+    anchor_s: int
+    zone: Zone
+
+    def next_s(self, after_s: int) -> int | None:
+        if after_s < self.anchor_s:
+            return self.anchor_s
+        found = after_s + self.period_s - (after_s - self.anchor_s) % self.period_s
+        return found if found <= LAST_S else None
+
+    def prev_s(self, before_s: int) -> int | None:
+        if before_s <= self.anchor_s:
+            return None
+        return before_s - 1 - (before_s - 1 - self.anchor_s) % self.period_s
+
+
+@dataclass(frozen=True, slots=True)
+class AtRule:
+    """One instant. `local_s` is kept when it was given as a wall time, for a change of zone data."""
+
+    at_s: int
+    zone: Zone
+    local_s: int | None = None
+
+    def next_s(self, after_s: int) -> int | None:
+        return self.at_s if after_s < self.at_s else None
+
+    def prev_s(self, before_s: int) -> int | None:
+        return self.at_s if before_s > self.at_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class UnionRule:
+    """Several rules joined: due whenever one of them is, once when several are."""
+
+    members: tuple[Rule, ...]
+
+    @property
+    def zone(self) -> Zone:
+        return self.members[0].zone
+
+    def next_s(self, after_s: int) -> int | None:
+        return min((s for rule in self.members if (s := rule.next_s(after_s)) is not None), default=None)
+
+    def prev_s(self, before_s: int) -> int | None:
+        return max((s for rule in self.members if (s := rule.prev_s(before_s)) is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRule:
+    """A rule between `start_s` (included) and `end_s` (not included), at most `count` occurrences.
+
+    `count` needs `start_s`; the last of the counted occurrences is `last_s`, found when the rule is built.
+    """
+
+    rule: Rule
+    start_s: int | None = None
+    end_s: int | None = None
+    last_s: int | None = None
+
+    @property
+    def zone(self) -> Zone:
+        return self.rule.zone
+
+    def next_s(self, after_s: int) -> int | None:
+        if self.start_s is not None and after_s < self.start_s:
+            after_s = self.start_s - 1
+        found = self.rule.next_s(after_s)
+        return found if found is not None and not self._is_over(found) else None
+
+    def prev_s(self, before_s: int) -> int | None:
+        if self.end_s is not None:
+            before_s = min(before_s, self.end_s)
+        if self.last_s is not None:
+            before_s = min(before_s, self.last_s + 1)
+        found = self.rule.prev_s(before_s)
+        return found if found is not None and (self.start_s is None or found >= self.start_s) else None
+
+    def _is_over(self, found: int) -> bool:
+        if self.end_s is not None and found >= self.end_s:
+            return True
+        return self.last_s is not None and found > self.last_s
+
+
+def counted(rule: Rule, start_s: int, end_s: int | None, count: int) -> BoundedRule:
+    """`rule` limited to `count` occurrences from `start_s` on. Walks to the last one, `count` steps."""
+    bounded = BoundedRule(rule, start_s, end_s)
+    last_s = start_s - 1
+    for _ in range(count):
+        found = bounded.next_s(last_s)
+        if found is None:
+            break
+        last_s = found
+    return BoundedRule(rule, start_s, end_s, last_s)
