@@ -20,7 +20,13 @@ from zoneinfo import ZoneInfo
 from croniter import croniter
 from cronsim import CronSim
 
-from tickwork.core.schedule import TZDATA_VERSION, next_after, parse_schedule, schedule_from_spec, scheduled_between
+from tickwork.core.schedule import (
+    TZDATA_VERSION,
+    next_after,
+    parse_schedule,
+    schedule_from_spec,
+    scheduled_between,
+)
 from tickwork.core.schedule.expression import parse_expression
 from tickwork.core.schedule.parse import _from_json
 from tickwork.core.schedule.zone import zone_named
@@ -63,7 +69,9 @@ def measure(expression: str) -> Row:
         best_us(lambda: CronSim(expression, local), 300),
         best_us(lambda: croniter(expression, local), 100),
     )
-    return Row(expression, parse, (ours(expression), cronsims(expression, local), croniters(expression, local)))
+    return Row(
+        expression, parse, (ours(expression), cronsims(expression, local), croniters(expression, local))
+    )
 
 
 def ours(expression: str) -> float:
@@ -134,41 +142,52 @@ def million() -> tuple[int, float]:
     return found, time.perf_counter() - began
 
 
+HEAD = """\
+# The schedule engine, measured
+
+`python benchmarks/bench_schedule.py --write benchmarks/schedule.md`, {python} on one core, croniter {croniter},
+cronsim {cronsim}, tzdata {tzdata}.
+
+Microseconds per call, best of {rounds} rounds, in one run; zone {zone}. A ratio under 1 is faster than the other
+library. *next* continues from the last answer, on a schedule that is already parsed; *parse* is the expression
+alone, without any cache.
+
+| expression | parse: ours | cronsim | croniter | ratio to cronsim | next: ours | cronsim | croniter | **ratio to cronsim** | to croniter |
+|---|---|---|---|---|---|---|---|---|---|
+"""  # noqa: E501 - a row of a Markdown table is one line
+TAIL = """
+- Hot path, worst ratio to cronsim: **{worst:.2f}** (required: at most 1.5).
+- `0 0 29 2 *`, from the stored form to its next occurrence with nothing cached but the zone file:
+  **{leap_ms:.2f} ms** (required: 2 ms).
+- {count:,} occurrences of {jobs:,} jobs, each read from its stored form: {seconds:.1f} s,
+  **{rate:,.0f} per second and core**.
+"""
+
+
 def report() -> str:
     """The whole report, in Markdown."""
     rows = [measure(expression) for expression in EXPRESSIONS]
     count, seconds = million()
-    lines = [
-        "# The schedule engine, measured",
-        "",
-        f"`python benchmarks/bench_schedule.py --write benchmarks/schedule.md`, {platform.python_implementation()} "
-        f"{platform.python_version()} on one core, croniter {version('croniter')}, cronsim {version('cronsim')}, "
-        f"tzdata {TZDATA_VERSION}.",
-        "",
-        f"Microseconds per call, best of {ROUNDS} rounds, in one run; zone {ZONE}. A ratio under 1 is faster than "
-        "the other library. *next* continues from the last answer, on a schedule that is already parsed.",
-        "",
-        "| expression | parse: ours | cronsim | croniter | ratio to cronsim | next: ours | cronsim | croniter "
-        "| **ratio to cronsim** | ratio to croniter |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        p, n = row.parse, row.next
-        lines.append(
-            f"| `{row.expression}` | {p[0]:.1f} | {p[1]:.1f} | {p[2]:.1f} | {p[0] / p[1]:.2f} "
-            f"| {n[0]:.2f} | {n[1]:.2f} | {n[2]:.2f} | **{n[0] / n[1]:.2f}** | {n[0] / n[2]:.2f} |"
-        )
-    worst = max(row.next[0] / row.next[1] for row in rows)
-    lines += [
-        "",
-        f"- Hot path, worst ratio to cronsim: **{worst:.2f}** (required: at most 1.5).",
-        f"- `0 0 29 2 *`, stored form to next occurrence with nothing cached but the zone file: "
-        f"**{leap_day_cold_ms():.2f} ms** (required: 2 ms).",
-        f"- {count:,} occurrences of {JOBS:,} jobs, each read from its stored form: {seconds:.1f} s, "
-        f"**{count / seconds:,.0f} per second and core**.",
-        "",
-    ]
-    return "\n".join(lines)
+    head = HEAD.format(
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        croniter=version("croniter"),
+        cronsim=version("cronsim"), tzdata=TZDATA_VERSION, rounds=ROUNDS, zone=ZONE,
+    )  # fmt: skip
+    tail = TAIL.format(
+        worst=max(row.next[0] / row.next[1] for row in rows), leap_ms=leap_day_cold_ms(), count=count,
+        jobs=JOBS, seconds=seconds, rate=count / seconds,
+    )  # fmt: skip
+    return head + "".join(map(line, rows)) + tail
+
+
+def line(row: Row) -> str:
+    """One row of the table."""
+    parse, following = row.parse, row.next
+    return (
+        f"| `{row.expression}` | {parse[0]:.1f} | {parse[1]:.1f} | {parse[2]:.1f} "
+        f"| {parse[0] / parse[1]:.2f} | {following[0]:.2f} | {following[1]:.2f} | {following[2]:.2f} "
+        f"| **{following[0] / following[1]:.2f}** | {following[0] / following[2]:.2f} |\n"
+    )
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from tickwork.core.schedule.dialects import DIALECTS
 from tickwork.core.schedule.engine import Schedule
 from tickwork.core.schedule.instant import in_range, read_time
 from tickwork.core.schedule.limits import PREVIEW_MAX
-from tickwork.core.schedule.parse import parse_schedule
+from tickwork.core.schedule.parse import parse_schedule, read_schedule
 from tickwork.core.schedule.preview import as_lines, as_rows, error_lines, preview
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.walk import FOLDS, GAPS
@@ -89,7 +89,9 @@ def _show(options: dict[str, Any]) -> None:
     reference_ms = before_ms if before_ms is not None else after_ms if after_ms is not None else now_ms
     # The schedule is read as if registered at the instant asked about, so that a preview of last year works.
     calendars = _read_calendars(options["calendars"])
-    schedule = parse_schedule(_spec(options), now_ms=reference_ms, job_id=options["job_id"])
+    # Without one it must still be due some day, as when it is registered.
+    read = parse_schedule if after_ms is None and before_ms is None else read_schedule
+    schedule = read(_spec(options), now_ms=reference_ms, job_id=options["job_id"])
     found = preview(
         schedule, count=options["count"] or 5, after_ms=None if before_ms is not None else reference_ms,
         before_ms=before_ms, calendars=calendars,

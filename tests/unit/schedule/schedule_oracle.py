@@ -1,11 +1,11 @@
 """A second opinion on daylight saving: every minute, one after the other.
 
-Shares nothing with the engine but the zone files. It walks the real minutes around each change of offset, looks at
-what the wall clock shows, and applies the rule of the spec as it is told in words:
+Shares nothing with the engine but the zone files. It walks the real minutes around each change of offset,
+looks at what the wall clock shows, and applies the rule of the spec as it is told in words:
 
 - a job whose minute or hour begins with `*` runs at each real minute whose wall time matches;
-- any other runs at the first pass of a wall minute only, and once at the first real minute after a gap of at most
-  180 minutes that swallowed a match.
+- any other runs at the first pass of a wall minute only, and once at the first real minute after a gap of at
+  most 180 minutes that swallowed a match.
 
 Run it by itself for a longer soak: `python tests/unit/schedule/schedule_oracle.py --pairs 5000 --seed 7`.
 """
@@ -129,7 +129,9 @@ def expected(matches: Matcher, stretch: list[Tick], gap: str = "run_after", fold
 
 def random_expression(rng: random.Random) -> str:
     """Five fields that have something to do at night."""
-    minute = rng.choice(["0", "30", "15,45", "*", "*/15", "*/20", "*/7", "5-50/9", "0-59", str(rng.randrange(60))])
+    minute = rng.choice(
+        ["0", "30", "15,45", "*", "*/15", "*/20", "*/7", "5-50/9", "0-59", str(rng.randrange(60))]
+    )
     hour = rng.choice(
         ["*", "*/2", "*/3", "0-4", "1,2", "2,3", "0", "1", "2", "3", "23", "0,23", "22-23", "1-5/2",
          str(rng.randrange(24))]
@@ -171,12 +173,16 @@ def soak(pairs: int, seed: int, first_year: int = 2024, last_year: int = 2028) -
                 at = prev_before(schedule, at)
             compared += 2 * len(right)
             if forward != right or back[::-1] != right:
-                wrong.append(f"{zone} {text!r} gap={gap} fold={fold} around {stretch[len(stretch) // 2].wall}")
+                wrong.append(
+                    f"{zone} {text!r} gap={gap} fold={fold} around {stretch[len(stretch) // 2].wall}"
+                )
     return compared, wrong
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Compare the schedule engine with the minute-by-minute oracle.")
+    parser = argparse.ArgumentParser(
+        description="Compare the schedule engine with the minute-by-minute oracle."
+    )
     parser.add_argument("--pairs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+
 from tickwork.cli.main import main
 
 CASES = Path(__file__).parents[2] / "cases"
@@ -19,7 +20,7 @@ YEAR_START = "2024-01-01T00:00:00Z"
 
 
 def run(*arguments: str) -> Any:
-    """The rows of `tickwork next ... --json`; "reject" when it exits with 2 and prints nothing but an error."""
+    """The rows of `tickwork next ... --json`; "reject" when it exits with 2 and an error alone."""
     result = CliRunner().invoke(main, ["next", "--json", *arguments])
     if result.exit_code == 2:
         assert result.stdout == ""
@@ -37,7 +38,9 @@ def instants(*arguments: str) -> Any:
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['id']}-{case['zone']}")
 def test_golden_case_ahead(case: dict[str, Any]) -> None:
-    got = instants(case["cron"], "--tz", case["zone"], "--after", case["after"], "--count", str(len(case["expected"])))
+    got = instants(
+        case["cron"], "--tz", case["zone"], "--after", case["after"], "--count", str(len(case["expected"]))
+    )
     assert got == case["expected"]
 
 
@@ -54,7 +57,9 @@ def answer(check: dict[str, Any], *policy: str) -> Any:
     zone = ["--tz", check["zone"]] if "zone" in check else []
     match check["op"]:
         case "next":
-            return instants(check["cron"], *zone, "--after", check["after"], "--count", str(check["count"]), *policy)
+            return instants(
+                check["cron"], *zone, "--after", check["after"], "--count", str(check["count"]), *policy
+            )
         case "prev":
             return instants(check["cron"], *zone, "--before", check["before"], "--count", "1", *policy)[0]
         case "rate":

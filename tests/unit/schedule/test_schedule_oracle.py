@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from schedule_oracle import Matcher, soak
-from tickwork.core.schedule.field import FIVE, parse_field
+
+from tickwork.core.schedule.field import parse_field
+from tickwork.core.schedule.field_kind import FIVE
 
 PAIRS = 300
 

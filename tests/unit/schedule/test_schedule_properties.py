@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from schedule_oracle import ODD_ZONES, load
+
 from tickwork.core.schedule import (
     Schedule,
     ScheduleRefused,
@@ -42,16 +43,24 @@ def fields(low: int, high: int) -> st.SearchStrategy[str]:
     return st.lists(items(low, high), min_size=1, max_size=3).map(",".join)
 
 
-EXPRESSIONS = st.tuples(fields(0, 59), fields(0, 23), fields(1, 31), fields(1, 12), fields(0, 7)).map(" ".join)
+EXPRESSIONS = st.tuples(fields(0, 59), fields(0, 23), fields(1, 31), fields(1, 12), fields(0, 7)).map(
+    " ".join
+)
 POLICIES = st.fixed_dictionaries(
-    {"gap": st.sampled_from(["run_after", "skip", "shift"]), "fold": st.sampled_from(["first", "second", "both"])}
+    {
+        "gap": st.sampled_from(["run_after", "skip", "shift"]),
+        "fold": st.sampled_from(["first", "second", "both"]),
+    }
 )
 CRONS = st.fixed_dictionaries(
     {"cron": EXPRESSIONS, "zone": st.sampled_from([*ODD_ZONES, "UTC", "Pacific/Apia"]), "dst": POLICIES}
 )
 RATES = st.integers(1, 10_000_000).map(lambda n: {"rate": f"{n}s", "anchor": "2020-02-29T12:00:00Z"})
 SPECS: st.SearchStrategy[dict[str, Any]] = st.one_of(
-    CRONS, CRONS, RATES, st.lists(st.one_of(CRONS, RATES), min_size=2, max_size=3).map(lambda m: {"any_of": m})
+    CRONS,
+    CRONS,
+    RATES,
+    st.lists(st.one_of(CRONS, RATES), min_size=2, max_size=3).map(lambda m: {"any_of": m}),
 )
 
 
@@ -118,7 +127,9 @@ def test_the_normal_form_reads_back_and_is_its_own_normal_form(spec: dict[str, A
 
 @settings(max_examples=100, deadline=None)
 @given(SPECS, INSTANTS, st.text(min_size=1, max_size=20))
-def test_jitter_keeps_the_order_and_never_reaches_the_next(spec: dict[str, Any], at: int, job_id: str) -> None:
+def test_jitter_keeps_the_order_and_never_reaches_the_next(
+    spec: dict[str, Any], at: int, job_id: str
+) -> None:
     schedule = parsed(spec, at)
     tolerance_s = default_tolerance_s(schedule)
     gap_s = shortest_gap_s(schedule)
@@ -144,7 +155,9 @@ FIXED = st.tuples(st.integers(0, 59), st.integers(0, 23), st.sampled_from(["*", 
 
 
 @settings(max_examples=60, deadline=None)
-@given(FIXED, st.sampled_from(["skip", "next_working_day"]), st.integers(1_760_000_000_000, 1_820_000_000_000))
+@given(
+    FIXED, st.sampled_from(["skip", "next_working_day"]), st.integers(1_760_000_000_000, 1_820_000_000_000)
+)
 def test_nothing_runs_on_an_excluded_day_and_order_holds(text: str, how: str, at: int) -> None:
     spec = {"cron": text, "zone": "Europe/Berlin", "calendars": {"exclude": ["c"], "on_excluded": how}}
     schedule, known = schedule_from_spec(parse_schedule_spec(spec, at)), {"c": CALENDAR}

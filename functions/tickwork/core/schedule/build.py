@@ -14,8 +14,8 @@ from tickwork.core.schedule.exclusion import ON_EXCLUDED, Exclusion
 from tickwork.core.schedule.expression import parse_expression
 from tickwork.core.schedule.instant import read_instant_s, read_time
 from tickwork.core.schedule.limits import COUNT_MAX, MEMBERS_MAX
-from tickwork.core.schedule.recurrence import parse_rrule
 from tickwork.core.schedule.refusal import ScheduleRefused
+from tickwork.core.schedule.rrule import parse_rrule
 from tickwork.core.schedule.rules import (
     AtRule,
     BoundedRule,
@@ -26,6 +26,7 @@ from tickwork.core.schedule.rules import (
     ZonedRule,
     counted,
 )
+from tickwork.core.schedule.spec_keys import BOUND_KEYS, COMMON_KEYS
 from tickwork.core.schedule.walk import FIXED_TIME, FOLDS, GAPS, REAL_TIME, ClockChanges, resolve
 from tickwork.core.schedule.zone import Zone, zone_named
 
@@ -37,8 +38,6 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "rrule": ("rrule", "start_local", "zone", "dst"),
     "any_of": ("any_of",),
 }
-BOUND_KEYS: Final = ("start", "end", "count")
-COMMON_KEYS: Final = (*BOUND_KEYS, "calendars")
 
 
 def build_rule(spec: Mapping[str, Any], *, is_member: bool = False) -> Rule:

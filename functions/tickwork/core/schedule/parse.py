@@ -18,22 +18,30 @@ from tickwork.core.schedule.build import build_exclusion, build_rule
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after
 from tickwork.core.schedule.instant import utc_text_ms
-from tickwork.core.schedule.limits import DAY_S, PAST_GRACE_MS
+from tickwork.core.schedule.limits import PAST_GRACE_MS
 from tickwork.core.schedule.normal import normalise
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, UnionRule
 
 
 def parse_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") -> Schedule:
-    """Read a user's spec (`docs/schedules.md` lists its keys).
+    """Read a user's spec (`docs/schedules.md` lists its keys) for a job that is to be registered.
 
     `now_ms` resolves a delay and a missing anchor; `job_id` resolves `H`. Raises `ScheduleRefused` (a
-    `BadSchedule`) with `field`, `remedy`, `reason` and, where there is one, `proposal`.
+    `BadSchedule`) with `field`, `remedy`, `reason` and, where there is one, `proposal`, also when the
+    schedule would never be due again. The normal form is accepted too, and stays as it is.
     """
-    schedule = schedule_from_spec(normalise(spec, now_ms=now_ms, job_id=job_id))
-    _check_possible(schedule.rule, now_ms // 1000)
+    schedule = read_schedule(spec, now_ms=now_ms, job_id=job_id)
     if first_due(schedule, now_ms) is None:
         raise _over(schedule, now_ms)
+    return schedule
+
+
+def read_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") -> Schedule:
+    """The same for a schedule that is only looked at: it may be over. It is still refused when it names a
+    date that never comes."""
+    schedule = schedule_from_spec(normalise(spec, now_ms=now_ms, job_id=job_id))
+    _check_possible(schedule.rule)
     return schedule
 
 
@@ -66,13 +74,13 @@ def first_due(
     return None if found is None else found * 1000
 
 
-def _check_possible(rule: Rule, now_s: int) -> None:
+def _check_possible(rule: Rule) -> None:
     if isinstance(rule, BoundedRule):
-        _check_possible(rule.rule, now_s)
+        _check_possible(rule.rule)
     elif isinstance(rule, UnionRule):
         for member in rule.members:
-            _check_possible(member, now_s)
-    elif isinstance(rule, CronRule) and rule.expression.wall_times().days.next_day(now_s // DAY_S) is None:
+            _check_possible(member)
+    elif isinstance(rule, CronRule) and rule.expression.wall_times().days.next_day(0) is None:
         *_, dom, month, dow = rule.expression.fields
         raise ScheduleRefused(
             "never_fires",
