@@ -111,9 +111,14 @@ def _warn(schedule: Schedule) -> None:
 
 
 def _spec(options: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any]
     if options["spec"]:
         with click.open_file(options["spec"], encoding="utf-8") as file:
-            spec: dict[str, Any] = _json(file.read(), "spec")
+            spec = _json(file.read(), "spec")
+        if not isinstance(spec, dict):
+            raise ScheduleRefused(
+                "bad_type", "the file holds no object", field="spec", remedy='write {"cron": "0 2 * * *"}'
+            )
     else:
         spec = {} if options["expression"] is None else {"cron": options["expression"]}
     spec |= {key: options[key] for key in _SPEC_OPTIONS if options[key] is not None}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import resources
@@ -27,6 +28,7 @@ ODD_ZONES = (
 )  # fmt: skip
 MINUTE = timedelta(minutes=1)
 WINDOW = timedelta(hours=40)
+JUMPS = 8
 
 
 def load(key: str) -> ZoneInfo:
@@ -142,6 +144,17 @@ def random_expression(rng: random.Random) -> str:
     return f"{minute} {hour} {dom} {month} {dow}"
 
 
+def _agrees(schedule: object, right: list[int], at: int) -> bool:
+    """Whether the engine, asked at `at`, gives the neighbours that the oracle found inside the stretch."""
+    from tickwork.core.schedule import next_after, prev_before
+
+    place = bisect_right(right, at)
+    if place < len(right) and next_after(schedule, at) != right[place]:  # type: ignore[arg-type]
+        return False
+    before = bisect_left(right, at) - 1
+    return before < 0 or prev_before(schedule, at) == right[before]  # type: ignore[arg-type]
+
+
 def soak(pairs: int, seed: int, first_year: int = 2024, last_year: int = 2028) -> tuple[int, list[str]]:
     """(occurrences compared, differences) for `pairs` random (zone, expression, policies)."""
     from tickwork.core.schedule import next_after, parse_schedule, prev_before
@@ -172,7 +185,10 @@ def soak(pairs: int, seed: int, first_year: int = 2024, last_year: int = 2028) -
                 back.append(at)
                 at = prev_before(schedule, at)
             compared += 2 * len(right)
-            if forward != right or back[::-1] != right:
+            # From anywhere, not only from one occurrence to the next.
+            lands = [rng.randrange(low * 60_000, high * 60_000) for _ in range(JUMPS)] if right else []
+            astray = [at for at in lands if not _agrees(schedule, right, at)]
+            if forward != right or back[::-1] != right or astray:
                 wrong.append(
                     f"{zone} {text!r} gap={gap} fold={fold} around {stretch[len(stretch) // 2].wall}"
                 )

@@ -82,13 +82,18 @@ def test_a_calendar_that_excludes_everything_ends_the_search() -> None:
     everything = {
         "c": parse_calendar({"name": "c", "weekly": ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]})
     }
-    for how in ("skip", "next_working_day"):
+    for how, text in (("skip", "* * * * *"), ("next_working_day", "0 * * * *")):
         schedule = parse_schedule(
-            {"cron": "* * * * *", "calendars": {"exclude": ["c"], "on_excluded": how}}, now_ms=NOW_MS
+            {"cron": text, "calendars": {"exclude": ["c"], "on_excluded": how}}, now_ms=NOW_MS
         )
-        if how == "skip":
-            assert next_after(schedule, NOW_MS, everything) is None
-            assert prev_before(schedule, NOW_MS, everything) is None
+        assert next_after(schedule, NOW_MS, everything) is None
+        assert prev_before(schedule, NOW_MS, everything) is None
+
+
+def test_a_job_of_every_minute_cannot_be_moved_to_the_next_working_day() -> None:
+    spec = {"cron": "*/5 * * * *", "calendars": {"exclude": ["c"], "on_excluded": "next_working_day"}}
+    with pytest.raises(ScheduleRefused, match="every 300 s"):
+        parse_schedule(spec, now_ms=NOW_MS)
 
 
 def test_a_job_of_every_second_passes_a_long_freeze_in_one_step() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from schedule_oracle import Matcher, soak
 
+from tickwork.core.schedule import walk
 from tickwork.core.schedule.field import parse_field
 from tickwork.core.schedule.field_kind import FIVE
 
@@ -22,10 +23,17 @@ def test_no_difference_around_any_change_of_clocks(report: tuple[int, list[str]]
     assert compared > 100_000  # the expressions do have something to do at night
 
 
-def test_the_oracle_can_see_a_difference() -> None:
-    """A planted fault: `*/2` hours taken for fixed times would be found."""
-    assert Matcher("0 */2 * * *").is_interval
-    assert not Matcher("0 0-23/2 * * *").is_interval
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("GAP_MAKE_UP_MAX_S", 0),  # nothing is made up
+        ("GAP_MAKE_UP_MAX_S", 3_000),  # a gap of an hour counts as no daylight saving
+        ("_made_up_prev", lambda wall, segment, changes, at, regular: regular),  # looking back forgets it
+    ],
+)
+def test_the_oracle_sees_a_planted_fault(monkeypatch: pytest.MonkeyPatch, name: str, fault: object) -> None:
+    monkeypatch.setattr(walk, name, fault)
+    assert soak(40, seed=5)[1]
 
 
 @pytest.mark.parametrize("text", ["*", "*/7", "1-5", "0,3,6", "2-6/2", "7"])

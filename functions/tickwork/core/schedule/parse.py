@@ -18,7 +18,8 @@ from tickwork.core.schedule.build import build_exclusion, build_rule
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after
 from tickwork.core.schedule.instant import utc_text_ms
-from tickwork.core.schedule.limits import PAST_GRACE_MS
+from tickwork.core.schedule.jitter import shortest_gap_s
+from tickwork.core.schedule.limits import MOVABLE_GAP_MIN_S, PAST_GRACE_MS
 from tickwork.core.schedule.normal import normalise
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, UnionRule
@@ -42,6 +43,7 @@ def read_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") 
     date that never comes."""
     schedule = schedule_from_spec(normalise(spec, now_ms=now_ms, job_id=job_id))
     _check_possible(schedule.rule)
+    _check_movable(schedule)
     return schedule
 
 
@@ -88,6 +90,19 @@ def _check_possible(rule: Rule) -> None:
             field="cron",
             remedy="choose a day that exists in one of the months",
         )
+
+
+def _check_movable(schedule: Schedule) -> None:
+    """Moving to the next working day is for jobs of a few times a day: a job of every minute would pile up
+    hundreds of runs there, and finding their order would cost as many searches."""
+    if schedule.exclusion is None or schedule.exclusion.on_excluded == "skip":
+        return
+    gap_s = shortest_gap_s(schedule)
+    if gap_s is not None and gap_s < MOVABLE_GAP_MIN_S:
+        raise ScheduleRefused(
+            "moved_too_often", f"a job that is due every {gap_s} s cannot be moved to the next working day",
+            field="calendars.on_excluded", remedy='use "skip"',
+        )  # fmt: skip
 
 
 def _over(schedule: Schedule, now_ms: int) -> ScheduleRefused:
