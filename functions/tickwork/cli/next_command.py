@@ -19,8 +19,8 @@ from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.calendar_spec import parse_calendar
 from tickwork.core.schedule.dialects import DIALECTS
 from tickwork.core.schedule.engine import Schedule
-from tickwork.core.schedule.instant import in_range, read_time
-from tickwork.core.schedule.limits import PREVIEW_MAX
+from tickwork.core.schedule.instant import read_time
+from tickwork.core.schedule.limits import FIRST_S, LAST_S, PREVIEW_MAX
 from tickwork.core.schedule.parse import parse_schedule, read_schedule
 from tickwork.core.schedule.preview import as_lines, as_rows, error_lines, preview
 from tickwork.core.schedule.refusal import ScheduleRefused
@@ -162,5 +162,7 @@ def _instant_ms(text: str, field: str, *, up: bool = False) -> int:
             "no_offset", f"{text!r} has no offset, so it names no instant", field=field,
             remedy="end it with Z or with an offset like +02:00",
         )  # fmt: skip
+    # The first and last days of the calendar cannot be computed; looking from there is looking from the edge.
+    seconds = min(max(moment.local_s - moment.offset_s, FIRST_S), LAST_S)
     whole_ms, rest = divmod(moment.nanoseconds, 1_000_000)
-    return in_range(moment.local_s - moment.offset_s, field) * 1000 + whole_ms + (1 if up and rest else 0)
+    return seconds * 1000 + whole_ms + (1 if up and rest else 0)

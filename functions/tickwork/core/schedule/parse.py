@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from tickwork.core.schedule.build import build_exclusion, build_rule
+from tickwork.core.schedule.build import build_exclusion, build_rule, unreadable
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after
 from tickwork.core.schedule.instant import utc_text_ms
@@ -52,7 +52,12 @@ def schedule_from_spec(spec: Mapping[str, object]) -> Schedule:
 
     Raises `ScheduleRefused` when it is not one this version understands: keep such an item, never rewrite it.
     """
-    return _from_json(json.dumps(spec, sort_keys=True, separators=(",", ":")))
+    try:
+        # `default`: DynamoDB gives whole numbers back as Decimals.
+        return _from_json(json.dumps(spec, sort_keys=True, separators=(",", ":"), default=int))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        # What another version wrote may have any shape.
+        raise unreadable("schedule", f"the stored schedule is not one of this version: {error!r}") from None
 
 
 @lru_cache(maxsize=16_384)

@@ -2,8 +2,10 @@
 
 Owns: the reading of a rule's parts and the search for its next and previous wall time.
 Refuses to know: zones (`walk` turns wall times into instants by the same rule as cron's), DTSTART lines.
-Protects: bounded work. dateutil counts from DTSTART on, and searches to the year 9999 for a date that never
-comes; here each question starts next to its answer, by whole intervals from DTSTART, and ends after 40 years.
+Protects: bounded work. dateutil counts from DTSTART on; here each question starts next to its answer, by
+whole intervals from DTSTART. For a date that never comes it searches to the year 9999, and looks at a bound
+only when it has found something; here each question is put into the last four centuries before that year,
+where the calendar is the same (it repeats after 400 years), so that it gives up after 440 years at most.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ INTERVAL_MAX: Final = 1_000
 
 #: A leap day on a given weekday comes at most 40 years after the last one (over 2100).
 _HORIZON: Final = timedelta(days=40 * 366)
+
+#: The Gregorian calendar repeats after 400 years, weekdays included.
+_CALENDAR_CYCLE: Final = timedelta(days=146_097)
+_LAST_START_YEAR: Final = 9_958
 
 _FREQS: Final = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 _FAST: Final = ("HOURLY", "MINUTELY", "SECONDLY")
@@ -105,10 +111,12 @@ class RRuleTimes:
         # Imported here: few schedules are RRULEs, and a cold start should not pay for them.
         from dateutil.rrule import rrulestr
 
-        for at in rrulestr(self.text, dtstart=self._aligned(wanted)):
-            if at > last:
+        start = self._aligned(wanted)
+        later = (_LAST_START_YEAR - start.year) // 400 * _CALENDAR_CYCLE
+        for at in rrulestr(self.text, dtstart=start + later):
+            if at - later > last:
                 return
-            yield at
+            yield at - later
 
     def _aligned(self, wanted: datetime) -> datetime:
         """A start shortly before `wanted`, a whole number of intervals from DTSTART."""
