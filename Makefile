@@ -1,0 +1,85 @@
+# The only interface: everything a person or CI does here is a target. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The first Python of 3.12 or later that runs; name another with `make PYTHON=...`.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.14 python3 $$HOME/.pyenv/versions/3.1[2-9]*/bin/python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && command -v $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+MINISTACK := .venv-ministack
+PIP := -m pip install --quiet --disable-pip-version-check
+
+PORT ?= 8787
+ENDPOINT_PORT ?= 4566
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-zA-Z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}'
+
+# --- environments -----------------------------------------------------------------------------------------------
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "tickwork needs Python 3.12 or later: install it, or name it with make PYTHON=/path/to/python3.13" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
+	$(BIN)/python $(PIP) --require-hashes -r requirements/run.lock
+	$(BIN)/python $(PIP) --no-deps -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.lock
+	$(BIN)/python $(PIP) --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(MINISTACK)/.made: requirements/ministack.lock
+	@test -n "$(PYTHON)" || { echo "tickwork needs Python 3.12 or later: install it, or name it with make PYTHON=/path/to/python3.13" >&2; exit 1; }
+	$(PYTHON) -m venv $(MINISTACK)
+	$(MINISTACK)/bin/python $(PIP) --require-hashes -r requirements/ministack.lock
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.run $(MINISTACK)/.made ## Make the environments that `make run` needs
+
+.PHONY: setup-dev
+setup-dev: $(VENV)/.dev $(MINISTACK)/.made ## Make the environments that the tests need
+
+# --- running ----------------------------------------------------------------------------------------------------
+
+.PHONY: run
+run: setup ## Run tickwork on this machine, with a demo (PORT, ENDPOINT_PORT); Ctrl-C ends it
+	@trap '' INT; $(BIN)/tickwork dev --port $(PORT) --endpoint-port $(ENDPOINT_PORT)
+
+# --- checking ---------------------------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Lint, formatting, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+.PHONY: types
+types: $(VENV)/.dev ## Strict type checking
+	$(BIN)/mypy
+
+.PHONY: unit
+unit: $(VENV)/.dev ## Unit tests: no network, no emulator
+	$(BIN)/pytest tests/unit
+
+.PHONY: format
+format: $(VENV)/.dev ## Format the code
+	$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
+
+.PHONY: lock
+lock: $(VENV)/.dev ## Resolve the lock files anew (needs uv: pip install uv)
+	for extra in lambda run dev; do \
+		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
+			--extra $$extra pyproject.toml -o requirements/$$extra.lock || exit 1; done
+	uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
+		requirements/ministack.in -o requirements/ministack.lock
+
+.PHONY: clean
+clean: ## Remove what was built, and the demo's state
+	rm -rf build cdk.out .tickwork

@@ -1,0 +1,236 @@
+"""The routes. Each one decodes, calls one flow, encodes; errors become problem documents in one place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from pydantic import ValidationError
+
+from tickwork.api import problems, requests, views
+from tickwork.api.models import (
+    CancelIn,
+    JobIn,
+    PreviewIn,
+    TimerIn,
+    TimersIn,
+)
+from tickwork.api.requests import (
+    body_of,
+    fields_under,
+    from_cursor,
+    json_response,
+    limit_of,
+    query_of,
+    team_of,
+    to_cursor,
+)
+from tickwork.api.workers import add_worker_routes
+from tickwork.core import lifecycle
+from tickwork.core.errors import CallerError, InvalidField, WorldError
+from tickwork.core.ids import split_job_id
+from tickwork.core.instants import DAY_MS, iso_ms, parse_iso
+from tickwork.core.schedule import Schedule, occurrences, parse_schedule, schedule_from_spec
+from tickwork.core.schedule.preview import as_rows
+from tickwork.flows import history, jobs, timers
+from tickwork.ports import Ports
+
+STATUSES = sorted((set(lifecycle.MEANING) | {lifecycle.QUEUED}) - {lifecycle.SPENT})
+PREVIEW_MAX = 1_000
+
+
+def build_app(ports: Ports) -> APIGatewayHttpResolver:
+    """The resolver over a set of ports: the Lambda handler and the embedded server both call it."""
+    app = APIGatewayHttpResolver()
+    _handle_errors(app, ports)
+    _job_routes(app, ports)
+    _timer_routes(app, ports)
+    _run_routes(app, ports)
+    add_worker_routes(app, ports)
+    return app
+
+
+def _handle_errors(app: APIGatewayHttpResolver, ports: Ports) -> None:
+    def validation(error: ValidationError) -> Response[str]:
+        return problems.of_validation(error, app.context["model"])
+
+    def not_utf8(_: UnicodeDecodeError) -> Response[str]:
+        return problems.of_bad_json(json.JSONDecodeError("it is not UTF-8 text", "", 0))
+
+    def world(error: WorldError) -> Response[str]:
+        ports.signals.log("request_busy", error=repr(error))
+        return problems.of_world(error)
+
+    def ours(error: Exception) -> Response[str]:
+        ports.signals.count("api.internal_errors_total")
+        ports.signals.log("request_failed", error=repr(error), path=app.current_event.path)
+        return problems.of_bug()
+
+    answers: dict[type[Exception], Callable[..., Response[str]]] = {
+        CallerError: problems.of_caller,
+        ValidationError: validation,
+        json.JSONDecodeError: problems.of_bad_json,
+        UnicodeDecodeError: not_utf8,
+        WorldError: world,
+        Exception: ours,
+    }
+    for error_type, answer in answers.items():
+        app.exception_handler(error_type)(answer)
+
+    @app.not_found
+    def no_route(_: NotFoundError) -> Response[str]:
+        return problems.of_no_route(app.current_event.http_method, app.current_event.path)
+
+    @app.get("/health")
+    def health() -> Response[str]:
+        return json_response({"status": "ok", "now": iso_ms(ports.clock.now_ms())})
+
+
+def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
+    @app.post("/jobs")
+    def create_job() -> Response[str]:
+        new, schedule = requests.new_job(body_of(app, JobIn), ports.layout, ports.clock.now_ms())
+        job, is_new = jobs.create_job(ports, new)
+        return json_response(views.job_view(job) | {"warnings": list(schedule.warnings)}, 201 if is_new else 200)
+
+    @app.get("/jobs")
+    def list_jobs() -> Response[str]:
+        query = query_of(app, "team", "limit", "cursor")
+        after = from_cursor(query.get("cursor"), str)
+        found, more = jobs.list_jobs(ports, team_of(query), limit=limit_of(query), after=after)
+        return json_response({"jobs": [views.job_view(job) for job in found], "cursor": to_cursor(more)})
+
+    @app.get("/jobs/<job_id>")
+    def get_job(job_id: str) -> Response[str]:
+        split_job_id(job_id)
+        return json_response(views.job_view(jobs.get_job(ports, job_id)))
+
+    @app.delete("/jobs/<job_id>")
+    def delete_job(job_id: str) -> Response[str]:
+        split_job_id(job_id)
+        return json_response({"job_id": job_id, "deleted": True, "changed": jobs.delete_job(ports, job_id)})
+
+    @app.get("/jobs/<job_id>/next")
+    def next_occurrences(job_id: str) -> Response[str]:
+        query = query_of(app, "count", "after")
+        split_job_id(job_id)
+        schedule = schedule_from_spec(jobs.get_job(ports, job_id).schedule)
+        count = requests.number_of(query, "count", 5, 1, PREVIEW_MAX)
+        return json_response(_preview(schedule, _after(query.get("after"), ports), count))
+
+    @app.get("/jobs/<job_id>/runs")
+    def job_runs(job_id: str) -> Response[str]:
+        query = query_of(app, "limit", "cursor")
+        after = from_cursor(query.get("cursor"), int)
+        found, more = history.job_runs(ports, job_id, limit=limit_of(query), after=after)
+        return json_response({"runs": [views.run_view(one) for one in found], "cursor": to_cursor(more)})
+
+    @app.post("/schedules:preview")
+    def preview() -> Response[str]:
+        body = body_of(app, PreviewIn)
+        now_ms = ports.clock.now_ms()
+        with fields_under("schedule"):
+            schedule = parse_schedule(body.schedule, now_ms=now_ms)
+        return json_response(_preview(schedule, _after(body.after, ports), body.count))
+
+
+def _after(text: str | None, ports: Ports) -> int:
+    if text is None:
+        return ports.clock.now_ms()
+    try:
+        return parse_iso(text)
+    except (ValueError, OverflowError):
+        raise InvalidField(
+            f"{text[:40]!r} is not an instant", field="after", remedy="write it like 2026-11-01T00:00:00Z"
+        ) from None
+
+
+def _preview(schedule: Schedule, after_ms: int, count: int) -> dict[str, Any]:
+    found = occurrences(schedule, after_ms, count)
+    return {
+        "description": schedule.describe(),
+        "warnings": list(schedule.warnings),
+        "occurrences": as_rows(found),
+    }
+
+
+def _timer_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
+    @app.post("/timers")
+    def create_timer() -> Response[str]:
+        new = requests.new_timer(body_of(app, TimerIn), ports.layout, ports.clock.now_ms())
+        (created,) = timers.create_timers(ports, [new])
+        return json_response(views.timer_view(created.run), 201 if created.is_new else 200)
+
+    @app.post("/timers:batch")
+    def create_timers() -> Response[str]:
+        now_ms = ports.clock.now_ms()
+        bodies = body_of(app, TimersIn).timers
+        new = []
+        for index, one in enumerate(bodies):
+            with fields_under(f"timers.{index}"):
+                new.append(requests.new_timer(one, ports.layout, now_ms))
+        _refuse_repeated_keys(bodies)
+        created = timers.create_timers(ports, new)
+        return json_response({"timers": [views.timer_view(one.run) for one in created]}, 201)
+
+    @app.get("/timers/<timer_id>")
+    def get_timer(timer_id: str) -> Response[str]:
+        (view,), _ = history.job_runs(ports, timers.timer_place(timer_id).job_id, limit=1, after=None)
+        return json_response(views.timer_view(view.run, view.status))
+
+    @app.delete("/timers/<timer_id>")
+    def cancel_timer(timer_id: str) -> Response[str]:
+        return json_response(views.timer_view(timers.cancel_timer(ports, timer_id)))
+
+    @app.post("/timers:cancel")
+    def cancel_timers() -> Response[str]:
+        return json_response({"timers": [_cancel_one(one) for one in body_of(app, CancelIn).timer_ids]})
+
+    def _cancel_one(timer_id: str) -> dict[str, Any]:
+        try:
+            run = timers.cancel_timer(ports, timer_id)
+        except CallerError as error:
+            return {"timer_id": timer_id, "cancelled": False, "problem": error.slug, "detail": error.detail}
+        return {"timer_id": timer_id, "cancelled": True, "status": run.status}
+
+
+def _refuse_repeated_keys(bodies: list[TimerIn]) -> None:
+    seen: dict[tuple[str, str], int] = {}
+    for index, body in enumerate(bodies):
+        if body.client_key is not None and seen.setdefault((body.team, body.client_key), index) != index:
+            raise InvalidField(
+                f"client_key {body.client_key!r} stands twice in this batch",
+                field=f"timers.{index}.client_key",
+                remedy="a client_key names one timer",
+            )
+
+
+def _run_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
+    @app.get("/runs")
+    def list_runs() -> Response[str]:
+        query = query_of(app, "team", "status", "limit", "since", "cursor")
+        status = query.get("status", "")
+        if status and status not in STATUSES:
+            raise InvalidField(
+                f"there is no status {status[:40]!r}", field="status", remedy=f"one of {', '.join(STATUSES)}"
+            )
+        team = team_of(query) if "team" in query else ""
+        since_ms = _since(query.get("since"))
+        before = from_cursor(query.get("cursor"), int, int)
+        found, more = history.list_runs(
+            ports, history.Filter(team, status), limit=limit_of(query), before=before, since_ms=since_ms
+        )
+        return json_response({"runs": [views.run_view(one) for one in found], "cursor": to_cursor(more)})
+
+    def _since(text: str | None) -> int:
+        if text is None:
+            return ports.clock.now_ms() - DAY_MS
+        try:
+            return parse_iso(text)
+        except (ValueError, OverflowError):
+            raise InvalidField(
+                f"{text[:40]!r} is not an instant", field="since", remedy="write it like 2026-11-01T00:00:00Z"
+            ) from None

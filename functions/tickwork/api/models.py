@@ -1,0 +1,131 @@
+"""Request bodies. What is not named here is refused, and what is wrong is named by its field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tickwork.core.attempts import LEASE_S_MAX, LEASE_S_MIN
+from tickwork.core.chain import LAST_N_MAX
+
+BULK_MAX = 100
+RUNS_PER_CALL_MAX = 25
+PAYLOAD_BYTES_MAX = 256 * 1024
+
+type Text = Annotated[str, Field(min_length=1, max_length=256)]
+type Ref = Annotated[str, Field(min_length=1, max_length=400)]
+type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class TargetIn(Body):
+    pool: Text
+    """The pool whose workers get the run."""
+    handler: Text | None = None
+    """The name the job function is registered under in the worker; a job's own name when left out."""
+
+
+class RetryIn(Body):
+    max_attempts: int = Field(default=5, ge=1, le=50)
+    base_s: int = Field(default=30, ge=1, le=3_600)
+    cap_s: int = Field(default=3_600, ge=1, le=86_400)
+
+
+class CatchUpIn(Body):
+    policy: Literal["latest", "all", "last", "none"] = "latest"
+    last: int = Field(default=0, ge=0, le=LAST_N_MAX)
+    max_lateness_s: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _last_goes_with_last(self) -> Self:
+        if (self.policy == "last") != (self.last > 0):
+            raise ValueError("policy 'last' needs `last` of at least 1, and no other policy takes it")
+        return self
+
+
+class WorkIn(Body):
+    """What a job and a timer have in common."""
+
+    team: Text
+    target: TargetIn
+    payload: Any = None
+    lease_s: LeaseS = 60
+    retry_policy: RetryIn = RetryIn()
+
+
+class JobIn(WorkIn):
+    name: Text
+    schedule: dict[str, Any]
+    tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
+    exact_reason: Text | None = None
+    catch_up: CatchUpIn = CatchUpIn()
+
+
+class TimerIn(WorkIn):
+    at: str | None = None
+    zone: str | None = None
+    delay_s: float | None = Field(default=None, ge=0)
+    client_key: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        if (self.at is None) == (self.delay_s is None):
+            raise ValueError("give exactly one of `at` (an instant) and `delay_s` (seconds from now)")
+        if self.zone is not None and self.at is None:
+            raise ValueError("`zone` goes with `at`")
+        return self
+
+
+class TimersIn(Body):
+    timers: list[TimerIn] = Field(min_length=1, max_length=BULK_MAX)
+
+
+class CancelIn(Body):
+    timer_ids: list[Text] = Field(min_length=1, max_length=BULK_MAX)
+
+
+class PreviewIn(Body):
+    schedule: dict[str, Any]
+    after: str | None = None
+    count: int = Field(default=5, ge=1, le=1_000)
+
+
+class StartOneIn(Body):
+    ref: Ref
+    claim: Annotated[str, Field(min_length=8, max_length=64)]
+    lease_s: LeaseS = 60
+    attempt: int = Field(default=1, ge=1, le=1_000)
+    retry_ref: Ref | None = None
+    payload_id: Annotated[str, Field(max_length=256)] | None = None
+    dispatched_at_ms: int = Field(default=0, ge=0)
+    dispatched_by: str = Field(default="", max_length=64)
+
+
+class StartIn(Body):
+    worker: Annotated[str, Field(min_length=1, max_length=128)]
+    runs: list[StartOneIn] = Field(min_length=1, max_length=RUNS_PER_CALL_MAX)
+
+
+class BeatOneIn(Body):
+    ref: Ref
+    token: int = Field(ge=1)
+    lease_s: LeaseS = 60
+
+
+class BeatIn(Body):
+    runs: list[BeatOneIn] = Field(min_length=1, max_length=RUNS_PER_CALL_MAX)
+
+
+class CompleteOneIn(Body):
+    ref: Ref
+    token: int = Field(ge=1)
+    outcome: Literal["succeeded", "failed", "failed_permanent"]
+    error: str = Field(default="", max_length=10_000)
+
+
+class CompleteIn(Body):
+    runs: list[CompleteOneIn] = Field(min_length=1, max_length=RUNS_PER_CALL_MAX)

@@ -1,0 +1,120 @@
+"""Errors as RFC 9457 problem documents: what is wrong, with which field, and what to change."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+from pydantic import BaseModel, ValidationError
+
+from tickwork.core.errors import CallerError, InvalidField, WorldError
+
+PROBLEM_JSON = "application/problem+json"
+RETRY_AFTER_S = 1
+
+
+def problem(
+    status: int, slug: str, title: str, detail: str, errors: Iterable[dict[str, Any]] = (), **headers: str
+) -> Response[str]:
+    """A problem document. `errors` lists the fields at fault."""
+    body: dict[str, Any] = {
+        "type": f"urn:tickwork:problem:{slug}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+    }
+    listed = list(errors)
+    if listed:
+        body["errors"] = listed
+    return Response(
+        status_code=status,
+        content_type=PROBLEM_JSON,
+        body=json.dumps(body, ensure_ascii=False),
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
+
+
+def of_caller(error: CallerError) -> Response[str]:
+    fault = {"field": error.field, "detail": error.detail, "remedy": error.remedy}
+    detail = f"{error.detail}; {error.remedy}" if error.remedy else error.detail
+    return problem(error.status, error.slug, error.title, detail, [fault])
+
+
+def of_validation(error: ValidationError, model: type[BaseModel]) -> Response[str]:
+    """Every field that pydantic found wrong, in one document."""
+    faults = [_fault(one, model) for one in error.errors(include_url=False, include_context=True)]
+    detail = "; ".join(f"{fault['field']}: {fault['detail']}" for fault in faults[:3])
+    return problem(InvalidField.status, InvalidField.slug, InvalidField.title, detail, faults)
+
+
+def of_bad_json(error: json.JSONDecodeError) -> Response[str]:
+    detail = f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+    fault = {"field": None, "detail": detail, "remedy": "send one JSON object, in UTF-8"}
+    return problem(400, "malformed-json", "The body is not JSON", detail, [fault])
+
+
+def of_world(error: WorldError) -> Response[str]:
+    """The world is busy; nothing is known to be wrong with the request."""
+    return problem(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "busy",
+        "The service is busy",
+        f"it could not be carried out now ({type(error).__name__}); repeat it, with the same client_key or name",
+        Retry_After=str(RETRY_AFTER_S),
+    )
+
+
+def of_no_route(method: str, path: str) -> Response[str]:
+    detail = f"there is nothing at {method} {path}"
+    remedy = "see docs/api.md for the paths, and check the method"
+    return problem(
+        404,
+        "no-such-path",
+        "There is nothing at this path",
+        detail,
+        [{"field": None, "detail": detail, "remedy": remedy}],
+    )
+
+
+def of_bug() -> Response[str]:
+    return problem(
+        500,
+        "internal",
+        "The service failed",
+        "an error of ours: it has been logged; the request may be repeated",
+    )
+
+
+def _fault(one: Any, model: type[BaseModel]) -> dict[str, Any]:
+    path = ".".join(str(part) for part in one["loc"]) or None
+    detail, remedy = str(one["msg"]), ""
+    if one["type"] == "extra_forbidden":
+        allowed = _fields_at(model, one["loc"][:-1])
+        near = difflib.get_close_matches(str(one["loc"][-1]), allowed, n=1)
+        detail = "there is no such field"
+        remedy = f"did you mean {near[0]!r}?" if near else f"remove it; allowed are {', '.join(allowed)}"
+    elif one["type"] == "missing":
+        detail, remedy = "it is required", "add it"
+    elif one["type"] == "value_error":
+        detail = remedy = str(one["msg"]).removeprefix("Value error, ")
+    else:
+        remedy = f"{detail}; you sent {type(one['input']).__name__}"
+    return {"field": path, "detail": detail, "remedy": remedy}
+
+
+def _fields_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The fields allowed at a path of a model, as far as it leads through plain models and lists of them."""
+    current: Any = model
+    for part in path:
+        if isinstance(part, int):
+            continue
+        annotation: Any = current.model_fields[str(part)].annotation
+        candidates = [annotation, *getattr(annotation, "__args__", ())]
+        current = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+        if current is None:
+            return []
+    return sorted(current.model_fields)

@@ -1,0 +1,236 @@
+"""From what a client sent to what the flows take: bodies, query parameters, cursors, payloads, schedules."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+
+from tickwork.api.models import PAYLOAD_BYTES_MAX, Body, JobIn, TargetIn, TimerIn, WorkIn
+from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
+from tickwork.core.ids import check_slug
+from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso
+from tickwork.core.keys import LedgerKey, parse_ref
+from tickwork.core.messages import compact_json
+from tickwork.core.records import CatchUp, RetryPolicy, Work, without_defaults
+from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule
+from tickwork.flows.jobs import NewJob
+from tickwork.flows.timers import NewTimer
+from tickwork.ports import Layout
+
+PAGE_DEFAULT, PAGE_MAX = 20, 200
+DELAY_S_MAX = 10**11
+
+
+def body_of[Model: Body](app: APIGatewayHttpResolver, model: type[Model]) -> Model:
+    """The request's body as a model. Raises JSONDecodeError or ValidationError, which become problem documents."""
+    text = app.current_event.decoded_body or ""
+    try:
+        found = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
+    app.append_context(model=model)  # type: ignore[no-untyped-call]
+    return model.model_validate(found)
+
+
+def _no_constant(name: str) -> object:
+    """Python reads NaN and Infinity, which are not JSON and no number one could fire at."""
+    raise json.JSONDecodeError(f"{name} is not JSON", "", 0)
+
+
+def json_response(body: object, status: int = 200) -> Response[str]:
+    return Response(status, "application/json", json.dumps(body, ensure_ascii=False))
+
+
+def query_of(app: APIGatewayHttpResolver, *allowed: str) -> dict[str, str]:
+    """The query parameters; an unknown one is refused, for a misspelt filter would otherwise match everything."""
+    given = dict(app.current_event.query_string_parameters or {})
+    for name in given:
+        if name not in allowed:
+            raise InvalidField(
+                f"there is no parameter {name!r}",
+                field=name,
+                remedy=f"allowed are {', '.join(sorted(allowed))}",
+            )
+    return given
+
+
+def limit_of(query: dict[str, str], default: int = PAGE_DEFAULT, most: int = PAGE_MAX) -> int:
+    return number_of(query, "limit", default, 1, most)
+
+
+def number_of(query: dict[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise InvalidField(
+            f"{text[:40]!r} is not allowed", field=name, remedy=f"give a whole number from {least} to {most}"
+        )
+    return int(text)
+
+
+def team_of(query: dict[str, str]) -> str:
+    if "team" not in query:
+        raise InvalidField("it is required", field="team", remedy="add ?team=")
+    return check_slug(query["team"], "team")
+
+
+def to_cursor(position: object) -> str | None:
+    """An opaque cursor; clients hand it back as it is."""
+    if position is None:
+        return None
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def from_cursor(text: str | None, *shape: type) -> Any:
+    """The position of a cursor (a list of the given types, or the one value); None without one."""
+    if text is None:
+        return None
+    try:
+        position = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        position = None
+    parts = position if isinstance(position, list) else [position]
+    if [type(part) for part in parts] != list(shape):
+        raise InvalidField(
+            "this is not a cursor of this list", field="cursor", remedy="use the cursor of the last page"
+        )
+    return tuple(parts) if len(shape) > 1 else parts[0]
+
+
+def key_of(ref: str, field: str) -> LedgerKey:
+    try:
+        return parse_ref(ref)
+    except ValueError:
+        raise InvalidField(
+            "this is not a run's ref", field=field, remedy="hand back the `ref` of the message"
+        ) from None
+
+
+def payload_text(payload: object) -> str | None:
+    """The payload as compact JSON text, within the limit. Checked when it is created, not when it fires."""
+    if payload is None:
+        return None
+    text = compact_json(payload)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > PAYLOAD_BYTES_MAX:
+        raise PayloadTooLarge(
+            f"the payload has {size} bytes",
+            field="payload",
+            remedy=f"keep it to {PAYLOAD_BYTES_MAX} bytes of JSON, or store it elsewhere and send a reference",
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidField("the text has half a surrogate pair", field="payload", remedy="send valid Unicode") from None
+    return text
+
+
+@contextmanager
+def fields_under(prefix: str) -> Iterator[None]:
+    """Name the fields of errors by where the client wrote them: `schedule.cron.hour`, `timers.3.at`."""
+    try:
+        yield
+    except CallerError as error:
+        error.field = prefix if error.field in (None, prefix) else f"{prefix}.{error.field}"
+        raise
+
+
+def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
+    """The work a job or timer asks for."""
+    target: TargetIn = body.target
+    if target.pool not in layout.pools:
+        raise InvalidField(
+            f"there is no pool {target.pool[:80]!r} here",
+            field="target.pool",
+            remedy=f"pools of this environment: {', '.join(layout.pools)}",
+        )
+    handler = target.handler or default_handler
+    if handler is None:
+        raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
+    check_slug(handler, "target.handler")
+    retry = RetryPolicy(**body.retry_policy.model_dump())
+    return Work(target.pool, handler, payload_text(body.payload), None, body.lease_s, retry)
+
+
+def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
+    """A job to register, and its schedule with the warnings to show."""
+    check_slug(body.team, "team")
+    check_slug(body.name, "name")
+    with fields_under("schedule"):
+        schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
+    tolerance_s = default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
+    if body.tolerance_s == 0 and "cron" in body.schedule and not body.exact_reason:
+        raise InvalidField(
+            "a cron job with tolerance 0 adds to the herd at its minute",
+            field="exact_reason",
+            remedy="say why it must be exact, or leave tolerance_s out",
+        )
+    new = NewJob(
+        team=body.team,
+        name=body.name,
+        schedule=schedule.spec,
+        work=work_of(body, layout, body.name),
+        tolerance_s=tolerance_s,
+        catch_up=CatchUp(**body.catch_up.model_dump()),
+        fingerprint=_fingerprint(body),
+    )
+    return new, schedule
+
+
+def new_timer(body: TimerIn, layout: Layout, now_ms: int) -> NewTimer:
+    check_slug(body.team, "team")
+    fire_at_ms = _fire_at(body, now_ms)
+    work = work_of(body, layout, None)
+    return NewTimer(body.team, fire_at_ms, work, body.client_key, _fingerprint(body))
+
+
+def _fire_at(body: TimerIn, now_ms: int) -> int:
+    """When a timer fires, on a whole second and never early."""
+    field = "at" if body.delay_s is None else "delay_s"
+    if body.delay_s is not None:
+        due_ms: int | None = ceil_to_second(now_ms + round(min(body.delay_s, DELAY_S_MAX) * SECOND_MS))
+    else:
+        schedule = parse_schedule({"at": body.at} | ({"zone": body.zone} if body.zone else {}), now_ms=now_ms)
+        due_ms = first_due(schedule, now_ms)
+    if due_ms is None:
+        raise InvalidField("it has passed", field=field, remedy="give a later time, or a delay")
+    if due_ms >= LATEST_INSTANT_MS:
+        raise InvalidField("it is too far ahead", field=field, remedy="stay before the year 2200")
+    return due_ms
+
+
+def _fingerprint(body: Body) -> str:
+    """Identifies what the client asked for, as it asked: the same delay asked twice is the same request."""
+    return hashlib.sha256(body.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def shown(work: Work) -> dict[str, Any]:
+    """Target, lease and retry policy as the API shows them. The payload is shown where it is inline."""
+    body: dict[str, Any] = {
+        "target": {"pool": work.pool, "handler": work.handler},
+        "lease_s": work.lease_s,
+        "retry_policy": {
+            "max_attempts": work.retry.max_attempts,
+            "base_s": work.retry.base_s,
+            "cap_s": work.retry.cap_s,
+        },
+    }
+    if work.payload is not None:
+        body["payload"] = json.loads(work.payload)
+    elif work.payload_id is not None:
+        body["payload_id"] = work.payload_id
+    return body
+
+
+def when(instant_ms: int) -> str | None:
+    return iso(instant_ms) if instant_ms else None
+
+
+def catch_up_shown(catch_up: CatchUp) -> dict[str, Any]:
+    return {"policy": catch_up.policy, **without_defaults(catch_up)}

@@ -1,0 +1,83 @@
+"""Jobs, timers and runs as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.api.requests import catch_up_shown, shown, when
+from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.records import Job, Run
+from tickwork.flows.history import RunView
+
+
+def job_view(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        "team": job.team,
+        "name": job.name,
+        "version": job.version,
+        "status": job.status,
+        "schedule": dict(job.schedule),
+        **shown(job.work),
+        "tolerance_s": job.tolerance_s,
+        "catch_up": catch_up_shown(job.catch_up),
+        "created_at": iso_ms(job.created_at_ms),
+        "next": job.next and {"scheduled_at": iso(job.next.scheduled_at_ms), "fire_at": iso(job.next.fire_at_ms)},
+        "last": job.last
+        and {
+            "run_id": job.last["run_id"],
+            "status": job.last["status"],
+            "scheduled_at": iso(job.last["scheduled_at_ms"]),
+            "ended_at": iso_ms(job.last["ended_at_ms"]),
+        },
+        **({"reason": job.reason} if job.reason else {}),
+    }
+
+
+def timer_view(run: Run, status: str | None = None) -> dict[str, Any]:
+    """A one-shot: the same ledger item is its timer and its run."""
+    view = run_view(RunView(run, status or run.status))
+    view["timer_id"] = view["job_id"]
+    return view | (shown(run.work) if run.work else {})
+
+
+def run_view(view: RunView) -> dict[str, Any]:
+    """`lag_s`: dispatch behind the fire time; `start_lag_s`: the start of the last attempt behind it."""
+    run = view.run
+    fire_at_ms = run.key.fire_at_ms
+    return {
+        "run_id": run.run_id,
+        "job_id": run.key.job_id,
+        "team": run.key.team,
+        "scheduled_at": iso(run.key.scheduled_at_ms),
+        "fire_at": iso(fire_at_ms),
+        "status": view.status,
+        "attempt": run.attempt,
+        "token": run.token,
+        "worker": run.worker or None,
+        "dispatched_at": iso_ms(run.dispatched_at_ms) if run.dispatched_at_ms else None,
+        "dispatched_by": run.dispatched_by or None,
+        "started_at": iso_ms(run.started_at_ms) if run.started_at_ms else None,
+        "ended_at": iso_ms(run.ended_at_ms) if run.ended_at_ms else None,
+        "lease_until": when(run.lease_until_ms),
+        "lag_s": _seconds(run.dispatched_at_ms - fire_at_ms) if run.dispatched_at_ms else None,
+        "start_lag_s": _seconds(run.started_at_ms - fire_at_ms) if run.started_at_ms else None,
+        "reason": run.reason or None,
+        "attempts": [_attempt(record) for record in run.attempts],
+    }
+
+
+def _attempt(record: Any) -> dict[str, Any]:
+    return {
+        "attempt": record["attempt"],
+        "token": record["token"],
+        "worker": record["worker"],
+        "started_at": iso_ms(record["started_at_ms"]),
+        "ended_at": iso_ms(record["ended_at_ms"]),
+        "outcome": record["outcome"],
+        "error": record["error"],
+    }
+
+
+def _seconds(duration_ms: int) -> float:
+    return round(duration_ms / SECOND_MS, 3)

@@ -1,0 +1,105 @@
+"""The worker's calls, batched: start, heartbeat, complete. Each entry is answered on its own.
+
+The wire protocol, for implementers in other languages, is docs/worker-protocol.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+
+from tickwork.api.models import BeatIn, BeatOneIn, CompleteIn, CompleteOneIn, StartIn, StartOneIn
+from tickwork.api.requests import body_of, json_response, key_of
+from tickwork.core.attempts import Declined, StartRequest
+from tickwork.core.errors import InvalidField, WorldError
+from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.keys import LedgerKey
+from tickwork.flows import runs
+from tickwork.ports import Ports
+
+
+def add_worker_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
+    def answers(entries: list[tuple[str, Callable[[], dict[str, Any]]]]) -> Response[str]:
+        return json_response({"runs": [_answer(ports, ref, call) for ref, call in entries]})
+
+    @app.post("/runs:start")
+    def start_runs() -> Response[str]:
+        body = body_of(app, StartIn)
+        asked = [(one, _start_request(one, body.worker, f"runs.{i}.")) for i, one in enumerate(body.runs)]
+        return answers([(one.ref, _bind(_start, ports, one, request)) for one, request in asked])
+
+    @app.post("/runs:heartbeat")
+    def heartbeat_runs() -> Response[str]:
+        asked = [(one, key_of(one.ref, f"runs.{i}.ref")) for i, one in enumerate(body_of(app, BeatIn).runs)]
+        return answers([(one.ref, _bind(_beat, ports, one, key)) for one, key in asked])
+
+    @app.post("/runs:complete")
+    def complete_runs() -> Response[str]:
+        asked = [(one, key_of(one.ref, f"runs.{i}.ref")) for i, one in enumerate(body_of(app, CompleteIn).runs)]
+        return answers([(one.ref, _bind(_end, ports, one, key)) for one, key in asked])
+
+
+def _bind(call: Callable[..., dict[str, Any]], *arguments: object) -> Callable[[], dict[str, Any]]:
+    return lambda: call(*arguments)
+
+
+def _answer(ports: Ports, ref: str, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """One entry of a batch; a busy store fails this entry, not its neighbours."""
+    try:
+        return {"ref": ref, **call()}
+    except WorldError as error:
+        ports.signals.log("run_call_busy", ref=ref, error=repr(error))
+        return {"ref": ref, "granted": False, "accepted": False, "reason": "busy", "discard": False}
+
+
+def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> dict[str, Any]:
+    result = runs.start(ports, request, one.payload_id)
+    if isinstance(result, Declined):
+        return _declined(result)
+    run = result.run
+    granted = {
+        "granted": True,
+        "token": run.token,
+        "attempt": run.attempt,
+        "lease_until": iso_ms(run.lease_until_ms),
+    }
+    return granted | ({"payload": json.loads(result.payload)} if result.payload is not None else {})
+
+
+def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> dict[str, Any]:
+    result = runs.heartbeat(ports, key, one.token, one.lease_s)
+    if isinstance(result, Declined):
+        return _declined(result)
+    return {"accepted": True, "lease_until": iso_ms(result.lease_until_ms)}
+
+
+def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> dict[str, Any]:
+    if one.outcome == "succeeded":
+        result = runs.complete(ports, key, one.token)
+    else:
+        result = runs.fail(ports, key, one.token, one.error, permanent=one.outcome == "failed_permanent")
+    if isinstance(result, Declined):
+        return _declined(result)
+    retry_at = {"retry_at": iso(result.retry_at_ms)} if result.retry_at_ms else {}
+    return {"accepted": True, "status": result.status, **retry_at}
+
+
+def _declined(result: Declined) -> dict[str, Any]:
+    answer = {"granted": False, "accepted": False, "reason": result.reason, "discard": result.discard}
+    return answer | ({"retry_after_s": -(-result.retry_after_ms // SECOND_MS)} if result.retry_after_ms else {})
+
+
+def _start_request(one: StartOneIn, worker: str, where: str) -> StartRequest:
+    key = key_of(one.ref, f"{where}ref")
+    retry = key_of(one.retry_ref, f"{where}retry_ref") if one.retry_ref else None
+    is_of_run = retry is None or (retry.job_id, retry.scheduled_at_ms) == (key.job_id, key.scheduled_at_ms)
+    if key.kind or not is_of_run or (retry is not None and not retry.kind):
+        raise InvalidField(
+            "it does not belong to this run", field=f"{where}retry_ref", remedy="hand back the refs of the message"
+        )
+    return StartRequest(
+        key, one.claim, worker, one.lease_s, one.attempt, retry, one.dispatched_at_ms, one.dispatched_by
+    )

@@ -1,0 +1,27 @@
+"""Signals through Powertools: JSON log lines, and metrics in the embedded format, flushed once per invocation.
+
+Labels of high cardinality (job, slice, run) never become dimensions of a paid metric: they go to the log lines.
+"""
+
+from __future__ import annotations
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+NAMESPACE = "tickwork"
+
+
+class PowertoolsSignals:
+    def __init__(self, service: str) -> None:
+        self.logger = Logger(service=service)
+        self.metrics = Metrics(namespace=NAMESPACE, service=service)
+
+    def count(self, metric: str, n: int = 1, **labels: str) -> None:  # noqa: ARG002
+        self.metrics.add_metric(name=metric, unit=MetricUnit.Count, value=n)
+
+    def observe(self, metric: str, value: float, **labels: str) -> None:  # noqa: ARG002
+        unit = MetricUnit.Seconds if metric.endswith("_seconds") else MetricUnit.Count
+        self.metrics.add_metric(name=metric, unit=unit, value=value)
+
+    def log(self, action: str, **facts: object) -> None:
+        self.logger.info(action, extra={"action": action, **facts})

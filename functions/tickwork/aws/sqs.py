@@ -1,0 +1,98 @@
+"""Sending through SQS: packing batches, and reading every entry of the answer.
+
+A batch answered with 200 may have failed in part, and an entry may be in neither list: whatever is not in
+`Successful` was not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as ConnectionFailed
+
+from tickwork.ports import OutMessage, SendReport
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+BATCH_MESSAGES_MAX = 10
+BATCH_BYTES_MAX = 250_000
+"""Under the 256 KiB that held for a batch until August 2025: an emulator or an old endpoint may still mean it."""
+
+_NO_QUEUE = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}
+
+
+class SqsSender:
+    """A `ports.Sender` over a boto3 client. A queue's full name is `<prefix>-<queue>`."""
+
+    def __init__(self, client: SQSClient, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._urls: dict[str, str] = {}
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        try:
+            url = self.queue_url(queue)
+        except ClientError as error:
+            return _all(messages, error)
+        except (ConnectionFailed, HTTPClientError):
+            return SendReport(failed=tuple(range(len(messages))))
+        failed: list[int] = []
+        refused: list[tuple[int, str]] = []
+        for batch in pack(messages):
+            report = self._send_batch(url, [messages[i] for i in batch])
+            failed += [batch[i] for i in report.failed]
+            refused += [(batch[i], why) for i, why in report.refused]
+        return SendReport(tuple(failed), tuple(refused))
+
+    def queue_url(self, queue: str) -> str:
+        if queue not in self._urls:
+            self._urls[queue] = self._client.get_queue_url(QueueName=f"{self._prefix}-{queue}")["QueueUrl"]
+        return self._urls[queue]
+
+    def _send_batch(self, url: str, messages: Sequence[OutMessage]) -> SendReport:
+        entries: list[Any] = [_entry(i, message) for i, message in enumerate(messages)]
+        try:
+            answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
+        except ClientError as error:
+            return _all(messages, error)
+        except (ConnectionFailed, HTTPClientError):
+            return SendReport(failed=tuple(range(len(messages))))  # perhaps sent: a duplicate dies at start
+        sent = {int(entry["Id"]) for entry in answer.get("Successful", [])}
+        at_fault = {
+            int(entry["Id"]): f"{entry.get('Code')}: {entry.get('Message', '')}"
+            for entry in answer.get("Failed", [])
+            if entry.get("SenderFault") and "hrottl" not in entry.get("Code", "")
+        }
+        failed = tuple(i for i in range(len(messages)) if i not in sent and i not in at_fault)
+        return SendReport(failed, tuple((i, why) for i, why in at_fault.items() if i not in sent))
+
+
+def pack(messages: Sequence[OutMessage]) -> Iterator[list[int]]:
+    """Indexes of messages, in batches of at most ten and at most BATCH_BYTES_MAX bytes."""
+    batch: list[int] = []
+    size = 0
+    for index, message in enumerate(messages):
+        length = len(message.body.encode())
+        if batch and (len(batch) == BATCH_MESSAGES_MAX or size + length > BATCH_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(index)
+        size += length
+    if batch:
+        yield batch
+
+
+def _entry(index: int, message: OutMessage) -> dict[str, Any]:
+    entry: dict[str, Any] = {"Id": str(index), "MessageBody": message.body, "DelaySeconds": message.delay_s}
+    return entry | ({"MessageGroupId": message.group} if message.group else {})
+
+
+def _all(messages: Sequence[OutMessage], error: ClientError) -> SendReport:
+    """A whole call refused: a queue that is not there will not take them later either; anything else may pass."""
+    code = error.response["Error"]["Code"]
+    if code in _NO_QUEUE:
+        return SendReport(refused=tuple((i, f"the queue does not exist ({code})") for i in range(len(messages))))
+    return SendReport(failed=tuple(range(len(messages))))

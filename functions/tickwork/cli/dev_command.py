@@ -1,0 +1,68 @@
+"""`tickwork dev`: everything on this machine, with a demo; and the processes that it is made of."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+DEFAULT_PORT = 8787
+DEFAULT_ENDPOINT_PORT = 4566
+
+
+@click.command("dev")
+@click.option("--port", type=int, envvar="PORT", default=DEFAULT_PORT, show_default=True, help="Of the API.")
+@click.option(
+    "--endpoint-port", type=int, envvar="ENDPOINT_PORT", default=DEFAULT_ENDPOINT_PORT, show_default=True,
+    help="Of the embedded AWS endpoint.",
+)  # fmt: skip
+@click.option(
+    "--state", type=click.Path(file_okay=False, path_type=Path), default=Path(".tickwork"), show_default=True,
+    help="Where state and logs are kept.",
+)  # fmt: skip
+@click.option("--demo/--no-demo", default=True, show_default=True, help="Register the demo's jobs and holds.")
+@click.option("--seconds", type=float, help="End by itself after this long.")
+def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None) -> None:
+    """Run tickwork on this machine: an AWS endpoint, the API, the windows, a worker, a live table. Ctrl-C ends it."""
+    from tickwork.core.errors import TickworkError
+    from tickwork.dev.session import Session
+
+    try:
+        Session(port=port, endpoint_port=endpoint_port, state=state, demo=demo).run(seconds)
+    except TickworkError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.group("serve")
+def serve_group() -> None:
+    """The processes `tickwork dev` starts, one by one (they need AWS_ENDPOINT_URL and credentials)."""
+
+
+@serve_group.command("api")
+@click.option("--port", type=int, default=DEFAULT_PORT, show_default=True)
+def serve_api(port: int) -> None:
+    """The API on 127.0.0.1."""
+    from tickwork.dev.serving import serve_api_until_told
+
+    serve_api_until_told(port)
+
+
+@serve_group.command("windows")
+def serve_windows() -> None:
+    """Ticker, scanners and reconciler."""
+    from tickwork.dev.serving import serve_windows_until_told
+
+    serve_windows_until_told()
+
+
+@serve_group.command("setup")
+def serve_setup() -> None:
+    """Create the tables and queues that are missing."""
+    from tickwork.aws.provision import create_all
+    from tickwork.aws.wiring import dynamodb_client, sqs_client
+    from tickwork.settings import Settings
+
+    settings = Settings.from_environ()
+    create_all(dynamodb_client(), sqs_client(), settings)
+    click.echo(f"tables and queues of {settings.prefix} are there ({os.environ.get('AWS_ENDPOINT_URL', 'AWS')})")

@@ -1,0 +1,80 @@
+"""`tickwork timers`: create and cancel one-shots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tickwork.cli.jobs_commands import read_json
+from tickwork.cli.output import show_facts, show_json, show_table, with_api_options
+from tickwork.client import ApiClient, path_of
+
+CANCEL_BATCH = 100
+
+
+@click.group("timers")
+def timers_group() -> None:
+    """One-shot timers: fire once, at a time or after a delay."""
+
+
+@timers_group.command("create")
+@click.option("--team", required=True)
+@click.option("--pool", required=True, help="The pool whose workers get the run.")
+@click.option("--handler", required=True, help="The job function in the worker.")
+@click.option("--delay", "delay_s", type=float, help="Seconds from now.")
+@click.option("--at", help="An instant, such as 2026-12-01T09:00:00Z; without an offset it needs --tz.")
+@click.option("--tz", "--zone", "zone", help="IANA time zone of --at.")
+@click.option("--payload", "payload_json", help="JSON, handed to the job function.")
+@click.option("--client-key", help="Makes a repeated call return the first timer.")
+@with_api_options
+def create(payload_json: str | None, pool: str, handler: str, api: str | None, as_json: bool, **options: Any) -> None:
+    """Create a timer.
+
+    \b
+    tickwork timers create --team payments --pool payments --handler hold-expired --delay 15
+    """
+    body = {name: value for name, value in options.items() if value is not None}
+    body["target"] = {"pool": pool, "handler": handler}
+    if payload_json is not None:
+        body["payload"] = read_json(payload_json, "--payload")
+    timer = ApiClient(api).post("/timers", body, repeat="client_key" in body)
+    if as_json:
+        show_json(timer)
+    else:
+        show_facts({"timer": timer["timer_id"], "fires": timer["fire_at"], "run": timer["run_id"]})
+
+
+@timers_group.command("cancel")
+@click.argument("timer_ids", nargs=-1, required=True, metavar="TIMER_ID...")
+@with_api_options
+def cancel(timer_ids: tuple[str, ...], api: str | None, as_json: bool) -> None:
+    """Cancel timers that have not started. Exit code 2 when one could not be cancelled."""
+    client, answers = ApiClient(api), []
+    for begin in range(0, len(timer_ids), CANCEL_BATCH):
+        batch = list(timer_ids[begin : begin + CANCEL_BATCH])
+        answers += client.post("/timers:cancel", {"timer_ids": batch})["timers"]
+    if as_json:
+        show_json(answers)
+    else:
+        columns = {
+            "TIMER": lambda one: one["timer_id"],
+            "CANCELLED": lambda one: "yes" if one["cancelled"] else "no",
+            "WHY": lambda one: one.get("detail"),
+        }
+        show_table(answers, columns, "nothing to cancel")
+    if not all(answer["cancelled"] for answer in answers):
+        raise click.exceptions.Exit(2)
+
+
+@timers_group.command("show")
+@click.argument("timer_id")
+@with_api_options
+def show(timer_id: str, api: str | None, as_json: bool) -> None:
+    """One timer, which is also the record of its run."""
+    timer = ApiClient(api).get(path_of("timers", timer_id))
+    if as_json:
+        show_json(timer)
+    else:
+        names = ("timer_id", "run_id", "status", "fire_at", "attempt", "worker", "started_at", "ended_at", "lag_s")
+        show_facts({name: timer[name] for name in names})

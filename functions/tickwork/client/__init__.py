@@ -1,0 +1,113 @@
+"""A client of the HTTP API, for the command line and the worker: JSON over HTTP, signed when the API asks for it.
+
+Owns retries of what may be repeated. Knows no flow and no table: it is what any other language would write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import urllib3
+
+from tickwork.core.errors import TickworkError
+
+DEFAULT_URL = "http://127.0.0.1:8787"
+TRIES_MAX = 4
+FIRST_PAUSE_S = 0.2
+TIMEOUT_S = 30.0
+
+
+class ApiRefused(TickworkError):
+    """The API answered with a problem document: `problem` is that document, `status` its HTTP status."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(str(problem.get("detail") or problem.get("title") or f"HTTP {status}"))
+        self.status = status
+        self.problem = problem
+
+
+class ApiUnreachable(TickworkError):
+    """The API could not be reached, or kept failing; whether the request took effect is not known."""
+
+
+class ApiClient:
+    """Calls the API at a base URL. `auth` is 'iam' (SigV4, with the credentials boto3 would use) or 'none'.
+
+    Every call of the API may be repeated safely (creation by name or client_key, claims, tokens), so a call
+    whose reply was lost is repeated. A timer without client_key is the exception: `repeat=False`.
+    """
+
+    def __init__(self, url: str | None = None, auth: str | None = None) -> None:
+        self.url = (url or os.environ.get("TICKWORK_API_URL") or DEFAULT_URL).rstrip("/")
+        host = urlsplit(self.url).hostname or ""
+        self._auth = auth or os.environ.get("TICKWORK_AUTH") or ("iam" if host.endswith(".amazonaws.com") else "none")
+        self._pool = urllib3.PoolManager(retries=False, timeout=TIMEOUT_S, maxsize=16)
+
+    def get(self, path: str, **query: object) -> Any:
+        chosen = {name: value for name, value in query.items() if value is not None}
+        return self.call("GET", path + (f"?{urlencode(chosen, quote_via=quote)}" if chosen else ""))
+
+    def post(self, path: str, body: object, *, repeat: bool = True) -> Any:
+        return self.call("POST", path, body, repeat=repeat)
+
+    def delete(self, path: str) -> Any:
+        return self.call("DELETE", path)
+
+    def call(self, method: str, path: str, body: object = None, *, repeat: bool = True) -> Any:
+        """The answer's JSON. Raises ApiRefused (4xx) or ApiUnreachable (after the last try)."""
+        text = None if body is None else json.dumps(body).encode()
+        why = ""
+        for tries in range(1, (TRIES_MAX if repeat else 1) + 1):
+            if tries > 1:
+                time.sleep(FIRST_PAUSE_S * 2 ** (tries - 2))
+            try:
+                answer = self._pool.request(
+                    method, self.url + path, body=text, headers=self._headers(method, path, text)
+                )
+            except urllib3.exceptions.HTTPError as error:
+                why = f"no answer from {self.url}: {error}"
+                continue
+            if answer.status < 500 and answer.status != 429:
+                return self._decode(answer)
+            why = f"{self.url} answered {answer.status}: {answer.data[:200].decode(errors='replace')}"
+        raise ApiUnreachable(why)
+
+    def _decode(self, answer: urllib3.BaseHTTPResponse) -> Any:
+        try:
+            found = json.loads(answer.data or b"null")
+        except ValueError:
+            raise ApiUnreachable(f"{self.url} did not answer with JSON: is it a tickwork API?") from None
+        if answer.status >= 400:
+            raise ApiRefused(answer.status, found if isinstance(found, dict) else {"detail": str(found)})
+        return found
+
+    def _headers(self, method: str, path: str, body: bytes | None) -> dict[str, str]:
+        headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body else {})
+        if self._auth != "iam":
+            return headers
+        return _signed(method, self.url + path, body, headers)
+
+
+def path_of(*parts: str) -> str:
+    """A path with each part escaped."""
+    return "/" + "/".join(quote(part, safe=":~") for part in parts)
+
+
+def _signed(method: str, url: str, body: bytes | None, headers: dict[str, str]) -> dict[str, str]:
+    # Imported here: only a deployed API needs signing, and boto3 takes half a second to import.
+    import boto3
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+
+    session = boto3.Session()
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise ApiUnreachable("the API wants signed requests, and there are no AWS credentials: configure some")
+    request = AWSRequest(method=method, url=url, data=body, headers=headers)
+    SigV4Auth(credentials, "execute-api", session.region_name or "us-east-1").add_auth(request)
+    return dict(request.headers.items())

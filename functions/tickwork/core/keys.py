@@ -1,0 +1,119 @@
+"""The key schema, on one page. Byte order is time order; every number is zero-padded.
+
+| item | table | partition key | sort key | written by | read by | bounded by |
+|---|---|---|---|---|---|---|
+| run of an occurrence | timers | `cell#shard#bucket` | `second#team#name#scheduled` | creators, scanner, workers' calls | scanner, ticker, audit, history | one minute of one shard |
+| retry of a run | timers | `cell#shard#bucket` | `second#team#name#scheduled#retry.N` | a failed attempt | scanner, audit | attempts of the run |
+| job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
+| slice | leases | `cell#slice` | - | scanner, ticker | creators, scanner, ticker | slices of the environment |
+| client key | client_keys | `team#key` | - | API | API | time to live |
+| payload | payloads | `job or one-shot id#version` | - | API | API (start) | time to live |
+
+`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
+in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
+its two halves, so that one second of one team is a range.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tickwork.core.ids import job_id_of, run_id_of
+from tickwork.core.instants import SECOND_MS, second_of
+
+BUCKET_S = 60
+
+_PARTITION = re.compile(r"([a-z0-9-]{1,20})#(\d{4})#(\d{8})", re.ASCII)
+_SORT = re.compile(
+    r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})(?:#(retry\.\d{1,3}))?",
+    re.ASCII,
+)
+SCHEDULED = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerKey:
+    """Where a ledger item is, and all that its place says of it. `kind` is '' or 'retry.N'."""
+
+    cell: str
+    shard: int
+    fire_at_ms: int
+    team: str
+    name: str
+    scheduled_at_ms: int
+    kind: str = SCHEDULED
+
+    @property
+    def fire_second(self) -> int:
+        return second_of(self.fire_at_ms)
+
+    @property
+    def job_id(self) -> str:
+        return job_id_of(self.team, self.name)
+
+    @property
+    def run_id(self) -> str:
+        return run_id_of(self.job_id, self.scheduled_at_ms)
+
+    @property
+    def pk(self) -> str:
+        return partition_of(self.cell, self.shard, bucket_of(self.fire_second))
+
+    @property
+    def sk(self) -> str:
+        tail = f"#{self.kind}" if self.kind else ""
+        scheduled = second_of(self.scheduled_at_ms)
+        return f"{self.fire_second:010d}#{self.team}#{self.name}#{scheduled:010d}{tail}"
+
+    @property
+    def ref(self) -> str:
+        """The key as one opaque string: what a message carries and a worker hands back."""
+        return f"{self.pk}|{self.sk}"
+
+    def as_item(self) -> dict[str, object]:
+        return {"pk": self.pk, "sk": self.sk}
+
+
+def bucket_of(second: int) -> int:
+    return second // BUCKET_S
+
+
+def partition_of(cell: str, shard: int, bucket: int) -> str:
+    return f"{cell}#{shard:04d}#{bucket:08d}"
+
+
+def second_range(first: int, last: int) -> tuple[str, str]:
+    """Sort-key bounds (inclusive) of everything due from second `first` to second `last`."""
+    return f"{first:010d}#", f"{last:010d}#~"
+
+
+def parse_ledger_key(pk: str, sk: str) -> LedgerKey:
+    """The inverse of `LedgerKey.pk` and `.sk`. ValueError for anything else, also for a bucket that is not the
+    second's own: a forged ref must not reach a partition it does not belong to."""
+    partition, sort = _PARTITION.fullmatch(pk), _SORT.fullmatch(sk)
+    if not partition or not sort:
+        raise ValueError(f"not a ledger key: {pk[:60]!r}, {sk[:200]!r}")
+    cell, shard, bucket = partition.groups()
+    second, team, name, scheduled, kind = sort.groups()
+    if bucket_of(int(second)) != int(bucket):
+        raise ValueError(f"second {second} is not in bucket {bucket}")
+    return LedgerKey(cell, int(shard), int(second) * SECOND_MS, team, name, int(scheduled) * SECOND_MS, kind or "")
+
+
+def parse_ref(ref: str) -> LedgerKey:
+    """The key a `ref` names; ValueError when it is none."""
+    pk, _, sk = ref.partition("|")
+    return parse_ledger_key(pk, sk)
+
+
+def slice_key(cell: str, slice_no: int) -> str:
+    return f"{cell}#{slice_no:04d}"
+
+
+def client_key_of(team: str, client_key: str) -> str:
+    return f"{team}#{client_key}"
+
+
+def payload_key(owner_id: str, version: int) -> str:
+    return f"{owner_id}#{version}"

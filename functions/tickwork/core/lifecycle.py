@@ -1,0 +1,55 @@
+"""The life of a run, as one table. A pair that is not here is refused: `InvariantViolated`.
+
+`docs/lifecycle.md` is generated from this table. `queued` is not here because nothing is written when a run is
+dispatched: it is *derived* (pending, and its second lies at or before the slice's `done`).
+"""
+
+from __future__ import annotations
+
+from tickwork.core.errors import InvariantViolated
+
+PENDING = "pending"
+RUNNING = "running"
+WAITING = "waiting"
+SUCCEEDED = "succeeded"
+DEAD = "dead"
+SKIPPED = "skipped"
+CANCELLED = "cancelled"
+SPENT = "spent"
+QUEUED = "queued"
+
+MEANING = {
+    PENDING: "materialised, not yet started",
+    RUNNING: "an attempt holds its lease (or let it lapse: the next start records that attempt as lost)",
+    WAITING: "the last attempt failed or was lost; a retry item is pending",
+    SUCCEEDED: "an attempt completed it",
+    DEAD: "out of attempts, or failed for good: dead-lettered",
+    SKIPPED: "decided not to run, with the reason",
+    CANCELLED: "cancelled before it started",
+    SPENT: "a retry item whose attempt has started, or is no longer wanted",
+}
+ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, SPENT})
+
+START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
+RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
+
+TRANSITIONS = {
+    (PENDING, START): RUNNING,
+    (PENDING, SKIP): SKIPPED,
+    (PENDING, CANCEL): CANCELLED,
+    (PENDING, SPEND): SPENT,
+    (WAITING, START): RUNNING,
+    (RUNNING, RECLAIM): RUNNING,
+    (RUNNING, HEARTBEAT): RUNNING,
+    (RUNNING, SUCCEED): SUCCEEDED,
+    (RUNNING, RETRY_LATER): WAITING,
+    (RUNNING, BURY): DEAD,
+}
+
+
+def after(status: str, event: str) -> str:
+    """The status an event leads to; InvariantViolated when the event is not allowed there."""
+    try:
+        return TRANSITIONS[status, event]
+    except KeyError:
+        raise InvariantViolated(f"a run that is {status!r} can not {event!r}") from None

@@ -1,0 +1,93 @@
+"""The two messages that travel through SQS, and their frozen wire forms.
+
+`ReadyMessage` goes to a pool's ready queue and is part of the public wire protocol (docs/worker-protocol.md);
+`Tick` wakes a scanner. Fields are added, never renamed: old and new processes run side by side in a deploy.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tickwork.core.instants import iso, parse_iso
+from tickwork.core.keys import LedgerKey, parse_ref, slice_key
+from tickwork.core.records import Work
+
+MESSAGE_VERSION = 1
+_COMPACT = (",", ":")
+
+
+def compact_json(value: object) -> str:
+    return json.dumps(value, separators=_COMPACT, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyMessage:
+    """One run, ready to start. `attempt` is the attempt this message asks for; the ledger decides."""
+
+    key: LedgerKey
+    work: Work
+    attempt: int
+    dispatched_at_ms: int
+    dispatched_by: str
+    """`slice#token` of the scanner, or who else sent it (`creator`, `audit`)."""
+    retry_ref: str = ""
+    previous_at_ms: int = 0
+    next_at_ms: int = 0
+
+    @property
+    def due_ms(self) -> int:
+        """When this message is due: a retry by its own item's time, a first attempt by the run's."""
+        return parse_ref(self.retry_ref).fire_at_ms if self.retry_ref else self.key.fire_at_ms
+
+    def to_json(self) -> str:
+        body: dict[str, Any] = {
+            "v": MESSAGE_VERSION,
+            "ref": self.key.ref,
+            "run_id": self.key.run_id,
+            "job_id": self.key.job_id,
+            "scheduled_at": iso(self.key.scheduled_at_ms),
+            "fire_at": iso(self.key.fire_at_ms),
+            "attempt": self.attempt,
+            "handler": self.work.handler,
+            "lease_s": self.work.lease_s,
+            "dispatched_at_ms": self.dispatched_at_ms,
+            "dispatched_by": self.dispatched_by,
+        }
+        if self.retry_ref:
+            body["retry_ref"] = self.retry_ref
+        if self.work.payload_id is not None:
+            body["payload_id"] = self.work.payload_id
+        elif self.work.payload is not None:
+            body["payload"] = json.loads(self.work.payload)
+        for name, at_ms in (("previous_at", self.previous_at_ms), ("next_at", self.next_at_ms)):
+            if at_ms:
+                body[name] = iso(at_ms)
+        return compact_json(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Wake the scanner of a slice for the window that ends with `second`. Level-triggered: losing one costs lag."""
+
+    cell: str
+    slice_no: int
+    second: int
+
+    @property
+    def slice(self) -> str:
+        return slice_key(self.cell, self.slice_no)
+
+    def to_json(self) -> str:
+        return compact_json({"v": MESSAGE_VERSION, "cell": self.cell, "slice": self.slice_no, "second": self.second})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        body = json.loads(text)
+        return cls(str(body["cell"]), int(body["slice"]), int(body["second"]))
+
+
+def instant_of(text: str) -> int:
+    """The instant of a wire time."""
+    return parse_iso(text)

@@ -1,0 +1,284 @@
+"""What the tables hold, as frozen values, and the only code that turns them into items and back.
+
+Reading is tolerant (attributes of a newer version are kept out of the way), writing is strict. An item that can
+not be read raises `Unreadable`: it is parked by the caller, never deleted and never guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from tickwork.core import lifecycle
+from tickwork.core.errors import TickworkError
+from tickwork.core.ids import job_id_of, run_id_of
+from tickwork.core.keys import LedgerKey, parse_ledger_key
+from tickwork.core.writes import Item
+
+ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
+
+
+class Unreadable(TickworkError):
+    """A stored item that this version can not read."""
+
+
+def without_defaults(record: Any) -> Item:
+    """The attributes of a flat record that differ from their defaults: small items are cheap items."""
+    return {f.name: value for f in fields(record) if (value := getattr(record, f.name)) != f.default}
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """`min(base_s * 2^attempt, cap_s) * uniform(0.8, 1.2)`, at most `max_attempts` attempts (spec W5)."""
+
+    max_attempts: int = 5
+    base_s: int = 30
+    cap_s: int = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """What becomes of occurrences missed in an outage (spec F8). `last` counts with policy 'last' only."""
+
+    policy: str = "latest"
+    last: int = 0
+    max_lateness_s: int = 0
+    """0: no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done, by whom: the pool's queue, the handler there, the payload (JSON text) or where it is."""
+
+    pool: str
+    handler: str
+    payload: str | None = None
+    payload_id: str | None = None
+    lease_s: int = 60
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def to_item(self) -> Item:
+        item = without_defaults(self)
+        retry = without_defaults(item.pop("retry"))
+        return {**item, **({"retry": retry} if retry else {})}
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        return cls(
+            pool=item["pool"],
+            handler=item["handler"],
+            payload=item.get("payload"),
+            payload_id=item.get("payload_id"),
+            lease_s=item.get("lease_s", 60),
+            retry=RetryPolicy(**item.get("retry", {})),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A job's one pending occurrence: the nominal instant, when it fires, and the shard its item is in."""
+
+    scheduled_at_ms: int
+    fire_at_ms: int
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A registered job. `next` is its pending timer; `fired_through_ms` the last nominal instant it has passed:
+    no occurrence at or before that is ever materialised again."""
+
+    team: str
+    name: str
+    schedule: Mapping[str, Any]
+    work: Work
+    version: int = 1
+    status: str = ACTIVE
+    tolerance_s: int = 0
+    catch_up: CatchUp = field(default_factory=CatchUp)
+    created_at_ms: int = 0
+    fired_through_ms: int = 0
+    next: Next | None = None
+    reason: str | None = None
+    last: Mapping[str, Any] | None = None
+    fingerprint: str = ""
+
+    @property
+    def job_id(self) -> str:
+        return job_id_of(self.team, self.name)
+
+    def key(self) -> Item:
+        return {"job_id": self.job_id}
+
+    def next_key(self, cell: str) -> LedgerKey | None:
+        """The ledger key of the pending occurrence."""
+        return None if self.next is None else self.occurrence_key(cell, self.next)
+
+    def occurrence_key(self, cell: str, at: Next) -> LedgerKey:
+        return LedgerKey(cell, at.shard, at.fire_at_ms, self.team, self.name, at.scheduled_at_ms)
+
+    def to_item(self) -> Item:
+        item: Item = {
+            "job_id": self.job_id,
+            "team": self.team,
+            "name": self.name,
+            "schedule": dict(self.schedule),
+            "work": self.work.to_item(),
+            "version": self.version,
+            "status": self.status,
+            "tolerance_s": self.tolerance_s,
+            "created_at_ms": self.created_at_ms,
+            "fired_through_ms": self.fired_through_ms,
+            "fingerprint": self.fingerprint,
+            **next_attributes(self.next),
+        }
+        catch_up = without_defaults(self.catch_up)
+        return item | {k: v for k, v in (("catch_up", catch_up), ("reason", self.reason), ("last", self.last)) if v}
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        try:
+            upcoming = None
+            if item["next_scheduled_at_ms"]:
+                upcoming = Next(item["next_scheduled_at_ms"], item["next_fire_at_ms"], item["next_shard"])
+            return cls(
+                team=item["team"],
+                name=item["name"],
+                schedule=item["schedule"],
+                work=Work.from_item(item["work"]),
+                version=item["version"],
+                status=item["status"],
+                tolerance_s=item["tolerance_s"],
+                catch_up=CatchUp(**item.get("catch_up", {})),
+                created_at_ms=item["created_at_ms"],
+                fired_through_ms=item["fired_through_ms"],
+                next=upcoming,
+                reason=item.get("reason"),
+                last=item.get("last"),
+                fingerprint=item.get("fingerprint", ""),
+            )
+        except (KeyError, TypeError) as error:
+            raise Unreadable(f"job {item.get('job_id')!r}: {error!r}") from error
+
+
+def next_attributes(upcoming: Next | None) -> Item:
+    """A job's `next` as attributes: flat and always there, so that a compare-and-set is one equality."""
+    at = upcoming or Next(0, 0, 0)
+    return {
+        "next_scheduled_at_ms": at.scheduled_at_ms,
+        "next_fire_at_ms": at.fire_at_ms,
+        "next_shard": at.shard,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A ledger item of an occurrence: the timer while it is pending, the record of its run ever after.
+
+    `work` is None for a recurring job's run (the definition is in `jobs`). `attempts` lists the attempts that
+    have ended; the current one, and a first one that succeeded, is in the fields of the run itself.
+    """
+
+    key: LedgerKey
+    status: str = lifecycle.PENDING
+    work: Work | None = None
+    attempt: int = 0
+    token: int = 0
+    claim: str = ""
+    worker: str = ""
+    lease_until_ms: int = 0
+    started_at_ms: int = 0
+    ended_at_ms: int = 0
+    dispatched_at_ms: int = 0
+    dispatched_by: str = ""
+    created_at_ms: int = 0
+    reason: str = ""
+    attempts: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def run_id(self) -> str:
+        return run_id_of(self.key.job_id, self.key.scheduled_at_ms)
+
+    @property
+    def is_recurring(self) -> bool:
+        return self.work is None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in lifecycle.ENDED
+
+    def to_item(self) -> Item:
+        item: Item = self.key.as_item() | without_defaults(self) | {"status": self.status}
+        for name in ("key", "work", "attempts"):
+            item.pop(name, None)
+        if self.work is None:
+            item |= {"job_id": self.key.job_id, "scheduled_at_ms": self.key.scheduled_at_ms}
+        else:
+            item["work"] = self.work.to_item()
+        return item | ({"attempts": [dict(a) for a in self.attempts]} if self.attempts else {})
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        try:
+            if item["status"] not in lifecycle.MEANING:
+                raise Unreadable(f"{item['pk']}|{item['sk']}: unknown status {item['status']!r}")
+            plain = {f.name: item[f.name] for f in fields(cls) if f.name in item and f.name not in _RUN_STRUCTURED}
+            return cls(
+                key=parse_ledger_key(item["pk"], item["sk"]),
+                work=Work.from_item(item["work"]) if "work" in item else None,
+                attempts=tuple(item.get("attempts", ())),
+                **plain,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
+
+
+_RUN_STRUCTURED = frozenset({"key", "work", "attempts"})
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A retry of a run: a small ledger item of its own, which points at the run's."""
+
+    key: LedgerKey
+    run_ref: str
+    attempt: int
+    status: str = lifecycle.PENDING
+
+    def to_item(self) -> Item:
+        return self.key.as_item() | {"status": self.status, "run_ref": self.run_ref, "attempt": self.attempt}
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        try:
+            key = parse_ledger_key(item["pk"], item["sk"])
+            return cls(key, item["run_ref"], item["attempt"], item["status"])
+        except (KeyError, ValueError) as error:
+            raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLease:
+    """The lease of a slice and its cursors, all seconds since 1970.
+
+    `closing`: windows up to here have been announced; `done`: they have been read and sent. `ticking`: ticks up
+    to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here.
+    """
+
+    slice: str
+    token: int = 0
+    owner: str = ""
+    lease_until_ms: int = 0
+    closing: int = 0
+    done: int = 0
+    ticking: int = 0
+    ticked: int = 0
+    audited: int = 0
+
+    def to_item(self) -> Item:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        return cls(**{f.name: item[f.name] for f in fields(cls) if f.name in item})

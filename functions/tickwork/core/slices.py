@@ -1,0 +1,104 @@
+"""The lease of a slice: who may take it, and what taking, renewing and advancing write.
+
+Protects one-owner-effect and cursor-honest. The wall clock only decides when to *try* a take-over; every write
+here is conditional on the token (and a take-over on the whole lease as it was read, so that `closing`, which the
+holder may have moved meanwhile, can not go back). See docs/lease-protocol.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwork.core.records import SliceLease
+from tickwork.core.tables import LEASES
+from tickwork.core.writes import Absent, Check, Is, Put, Update, all_of
+
+LEASE_TTL_MS = 10_000
+RENEW_AFTER_MS = 3_000
+TRUST_MARGIN_MS = 2_000
+
+TICK_HORIZON_S = 180
+"""How far ahead ticks are issued: two whole minutes beyond the loosest trigger of the ticker, and under SQS's 900 s."""
+
+NEAR_HORIZON_MS = 3_600_000
+"""A creator looks at `closing` when its timer is due within this. It bounds the clock skew that is survived:
+requests signed by a clock further off than 15 minutes are refused by AWS before they write anything."""
+
+
+def first_lease(slice_id: str, second: int) -> Put:
+    """The lease of a slice nobody has served yet, with its cursors before anything that is about to be created."""
+    begin = second - 1
+    lease = SliceLease(slice_id, closing=begin, done=begin, ticking=begin, ticked=begin, audited=begin)
+    return Put(LEASES, lease.to_item(), Absent())
+
+
+def is_held(lease: SliceLease, owner: str, now_ms: int) -> bool:
+    """Whether somebody else's lease looks alive from here."""
+    return lease.owner not in ("", owner) and lease.lease_until_ms > now_ms
+
+
+def taken(lease: SliceLease, owner: str, second: int, now_ms: int) -> SliceLease:
+    """The lease after `owner` has taken it and announced the window that ends with `second`."""
+    return replace(
+        lease,
+        owner=owner,
+        token=lease.token + 1,
+        lease_until_ms=now_ms + LEASE_TTL_MS,
+        closing=max(lease.closing, second),
+    )
+
+
+def take(before: SliceLease, after: SliceLease) -> Update:
+    """Announce: one write takes the lease and moves `closing`."""
+    unchanged = all_of(
+        Is("token", before.token), Is("lease_until_ms", before.lease_until_ms), Is("closing", before.closing)
+    )
+    changes = {
+        "owner": after.owner,
+        "token": after.token,
+        "lease_until_ms": after.lease_until_ms,
+        "closing": after.closing,
+    }
+    return Update(LEASES, _key(before), unchanged, set=changes)
+
+
+def renew(lease: SliceLease, now_ms: int) -> Update:
+    return Update(LEASES, _key(lease), _mine(lease), set={"lease_until_ms": now_ms + LEASE_TTL_MS})
+
+
+def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
+    """Move the cursor to `done`, and give the lease back if that was all."""
+    freed = {"owner": "", "lease_until_ms": 0} if release else {}
+    return Update(LEASES, _key(lease), _mine(lease), set={"done": max(done, lease.done), **freed})
+
+
+def give_back(lease: SliceLease) -> Update:
+    """Release without advancing: what is left is another window's."""
+    return Update(LEASES, _key(lease), _mine(lease), set={"owner": "", "lease_until_ms": 0})
+
+
+def fence(lease: SliceLease) -> Check:
+    """A transaction's condition that the lease is still ours."""
+    return Check(LEASES, _key(lease), Is("token", lease.token))
+
+
+def claim_ticks(lease: SliceLease, horizon: int) -> Update:
+    """Announce that ticks up to `horizon` are being issued: creators compare themselves with `ticking`."""
+    unchanged = all_of(Is("ticking", lease.ticking), Is("ticked", lease.ticked))
+    return Update(LEASES, _key(lease), unchanged, set={"ticking": max(horizon, lease.ticking)})
+
+
+def ticks_issued(lease: SliceLease, horizon: int) -> Update:
+    return Update(LEASES, _key(lease), Is("ticked", lease.ticked), set={"ticked": horizon})
+
+
+def audit_done(lease: SliceLease, second: int) -> Update:
+    return Update(LEASES, _key(lease), Is("audited", lease.audited), set={"audited": second})
+
+
+def _mine(lease: SliceLease) -> Is:
+    return Is("token", lease.token)
+
+
+def _key(lease: SliceLease) -> dict[str, object]:
+    return {"slice": lease.slice}

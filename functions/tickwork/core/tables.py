@@ -1,0 +1,46 @@
+"""The tables, as values: what infra creates, what the local endpoint gets, what the stores know.
+
+One place, so that a table can not be spelled in two ways. Key *contents* are in `keys.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A global secondary index that projects keys only: what it finds is then read from the table."""
+
+    name: str
+    partition_key: str
+    sort_key: str
+    sort_key_type: str = "S"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A DynamoDB table: on demand, encrypted, with point-in-time recovery; `ttl` names its expiry attribute."""
+
+    name: str
+    partition_key: str
+    sort_key: str | None = None
+    ttl: str | None = None
+    indexes: tuple[Index, ...] = ()
+
+    def key_of(self, item: dict[str, object]) -> tuple[str, str]:
+        """(partition key, sort key or '') of an item."""
+        return str(item[self.partition_key]), str(item[self.sort_key]) if self.sort_key else ""
+
+
+BY_JOB = Index("by_job", "job_id", "scheduled_at_ms", "N")
+BY_TEAM = Index("by_team", "team", "job_id")
+
+TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB,))
+JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM,))
+LEASES = Table("leases", "slice")
+CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")
+PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
+
+ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, PAYLOADS)
+TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

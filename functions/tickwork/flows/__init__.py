@@ -1,0 +1,1 @@
+"""Doing, in order: read, decide, commit, send. The only place where ports are called."""

@@ -1,0 +1,132 @@
+"""Run history: the ledger's items, aged. Of one job by its index, of everything by walking buckets back in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwork.core import lifecycle
+from tickwork.core.ids import parse_one_shot_name, split_job_id
+from tickwork.core.instants import second_of
+from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_range
+from tickwork.core.records import Run, Unreadable
+from tickwork.core.tables import BY_JOB, TIMERS
+from tickwork.core.writes import Item
+from tickwork.flows import leasing, timers
+from tickwork.ports import Ports
+
+BUCKET_READS_MAX = 240
+"""Partitions read for one page of a list: about a second's work. A page may be short, or empty, and still have
+a cursor."""
+
+BUCKET_ITEMS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which runs to list; empty text: any."""
+
+    team: str = ""
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run, and its status as a reader should see it: `queued` when it is pending and was dispatched."""
+
+    run: Run
+    status: str
+
+
+def job_runs(ports: Ports, job_id: str, *, limit: int, after: int | None) -> tuple[list[RunView], int | None]:
+    """A page of a job's runs, newest nominal time first, and the nominal instant to go on before. Of a one-shot's
+    id, its one run."""
+    _, name = split_job_id(job_id)
+    if parse_one_shot_name(name):
+        return [_view(ports, timers.get_timer(ports, job_id), {})], None
+    position = None if after is None else _position_at(job_id, after)
+    keys, more = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=limit, after=position, descending=True)
+    done: dict[int, int] = {}
+    items = ports.store.get_many(TIMERS, [{"pk": key["pk"], "sk": key["sk"]} for key in keys]) if keys else []
+    views = [_view(ports, Run.from_item(item), done) for item in items if item is not None]
+    return views, None if more is None else int(more["scheduled_at_ms"])
+
+
+def _position_at(job_id: str, scheduled_at_ms: int) -> Item:
+    """An index position at a nominal instant: the table's keys only break ties, and there are none to break."""
+    return {"job_id": job_id, "scheduled_at_ms": scheduled_at_ms, "pk": " ", "sk": " "}
+
+
+def list_runs(
+    ports: Ports, wanted: Filter, *, limit: int, before: tuple[int, int] | None, since_ms: int
+) -> tuple[list[RunView], tuple[int, int] | None]:
+    """Runs by fire time, newest first, from now (or the cursor) back to `since_ms`.
+
+    The cursor is (bucket, how many of its runs have been shown). Reads at most BUCKET_READS_MAX partitions.
+    """
+    now_second = second_of(ports.clock.now_ms())
+    bucket, skip = before or (bucket_of(now_second), 0)
+    oldest = bucket_of(second_of(since_ms))
+    shards = range(max(ports.layout.shards, ports.layout.shards_before))
+    views: list[RunView] = []
+    done: dict[int, int] = {}
+    reads = 0
+    while bucket >= oldest:
+        found = _bucket_runs(ports, shards, bucket, wanted, now_second, done)
+        reads += len(shards)
+        views += found[skip : skip + limit - len(views)]
+        if len(views) == limit:
+            shown = skip + sum(1 for v in views if bucket_of(v.run.key.fire_second) == bucket)
+            return views, (bucket, shown) if shown < len(found) else _older(bucket, oldest)
+        bucket, skip = bucket - 1, 0
+        if reads >= BUCKET_READS_MAX:
+            break
+    return views, (bucket, 0) if bucket >= oldest else None
+
+
+def _older(bucket: int, oldest: int) -> tuple[int, int] | None:
+    return (bucket - 1, 0) if bucket > oldest else None
+
+
+def _bucket_runs(
+    ports: Ports, shards: range, bucket: int, wanted: Filter, now_second: int, done: dict[int, int]
+) -> list[RunView]:
+    low, high = second_range(bucket * BUCKET_S, min(now_second, bucket * BUCKET_S + BUCKET_S - 1))
+    items: list[Item] = []
+    for shard in shards:
+        more: str | None = None
+        while True:
+            page = ports.store.query(
+                TIMERS,
+                partition_of(ports.layout.cell, shard, bucket),
+                low,
+                high,
+                limit=BUCKET_ITEMS_MAX,
+                after=more,
+            )
+            items += page.items
+            more = page.more
+            if more is None:
+                break
+    views = []
+    for item in items:
+        if "run_ref" in item:
+            continue  # a retry: it shows in the attempts of its run
+        try:
+            view = _view(ports, Run.from_item(item), done)
+        except Unreadable as error:
+            ports.signals.log("unreadable_in_history", why=str(error))
+            continue
+        if wanted.team in ("", view.run.key.team) and wanted.status in ("", view.status):
+            views.append(view)
+    return sorted(views, key=lambda v: (v.run.key.fire_at_ms, v.run.key.sk), reverse=True)
+
+
+def _view(ports: Ports, run: Run, done: dict[int, int]) -> RunView:
+    """The derived status; `done` remembers each slice's cursor for the length of a call."""
+    if run.status != lifecycle.PENDING:
+        return RunView(run, run.status)
+    slice_no = ports.layout.slice_of(run.key.shard)
+    if slice_no not in done:
+        lease = leasing.read_lease(ports, slice_no)
+        done[slice_no] = lease.done if lease else 0
+    return RunView(run, lifecycle.QUEUED if run.key.fire_second <= done[slice_no] else lifecycle.PENDING)

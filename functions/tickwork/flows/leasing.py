@@ -1,0 +1,105 @@
+"""Holding a slice: take and announce, renew, advance, give back. Protects one-owner-effect and cursor-honest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tickwork.core import slices
+from tickwork.core.errors import InvariantViolated
+from tickwork.core.keys import slice_key
+from tickwork.core.records import SliceLease
+from tickwork.core.tables import LEASES
+from tickwork.core.writes import Committed
+from tickwork.flows.commit import commit
+from tickwork.ports import Ports
+
+_TAKE_TRIES_MAX = 4
+"""Each refused take means somebody else moved the lease; a fourth time, it is theirs."""
+
+
+@dataclass(slots=True)
+class Holding:
+    """A lease we hold, and since when by the monotonic clock (read before the write that granted it was sent)."""
+
+    lease: SliceLease
+    trusted_from_ms: int
+
+    def is_sure(self, ports: Ports) -> bool:
+        """Whether the lease can not have lapsed yet, with a margin. A paused process finds out here."""
+        held_ms = ports.clock.monotonic_ms() - self.trusted_from_ms
+        return held_ms < slices.LEASE_TTL_MS - slices.TRUST_MARGIN_MS
+
+    def wants_renewal(self, ports: Ports) -> bool:
+        return ports.clock.monotonic_ms() - self.trusted_from_ms >= slices.RENEW_AFTER_MS
+
+
+def read_lease(ports: Ports, slice_no: int) -> SliceLease | None:
+    item = ports.store.get(LEASES, {"slice": slice_key(ports.layout.cell, slice_no)})
+    return None if item is None else SliceLease.from_item(item)
+
+
+def standing_lease(ports: Ports, slice_no: int) -> SliceLease:
+    """The lease of a slice whose existence has been ensured."""
+    lease = read_lease(ports, slice_no)
+    if lease is None:
+        raise InvariantViolated(f"the lease of slice {slice_no} has vanished: leases are never deleted")
+    return lease
+
+
+def ensure_lease(ports: Ports, slice_no: int, second: int) -> None:
+    """See to it that a slice has cursors before the first item in it does."""
+    if read_lease(ports, slice_no) is None:
+        commit(ports, slices.first_lease(slice_key(ports.layout.cell, slice_no), second))
+
+
+def take(ports: Ports, slice_no: int, second: int, owner: str) -> Holding | SliceLease:
+    """Take the slice and announce the window up to `second`. The lease as it stands when it is another's, or when
+    the window has been served already."""
+    ensure_lease(ports, slice_no, second)
+    for _ in range(_TAKE_TRIES_MAX):
+        before = standing_lease(ports, slice_no)
+        now_ms, trusted_from_ms = ports.clock.now_ms(), ports.clock.monotonic_ms()
+        if before.owner == owner:  # our own take, whose reply was lost
+            return Holding(before, trusted_from_ms - (now_ms - before.lease_until_ms + slices.LEASE_TTL_MS))
+        if before.done >= second or slices.is_held(before, owner, now_ms):
+            return before
+        after = slices.taken(before, owner, second, now_ms)
+        if isinstance(commit(ports, slices.take(before, after)), Committed):
+            if before.owner:
+                ports.signals.count("scheduler.slice_owner_changes_total", slice=before.slice)
+            return Holding(after, trusted_from_ms)
+    return standing_lease(ports, slice_no)
+
+
+def keep(ports: Ports, holding: Holding) -> bool:
+    """Before each batch: renew when it is time; False when the lease can not be trusted any more."""
+    if not holding.is_sure(ports):
+        return False
+    if not holding.wants_renewal(ports):
+        return True
+    trusted_from_ms, now_ms = ports.clock.monotonic_ms(), ports.clock.now_ms()
+    if not isinstance(commit(ports, slices.renew(holding.lease, now_ms)), Committed):
+        return False
+    holding.trusted_from_ms = trusted_from_ms
+    return True
+
+
+def advance(ports: Ports, holding: Holding, done: int, *, release: bool) -> bool:
+    """Move the cursor; False (and counted) when the token has been superseded."""
+    lease = holding.lease
+    result = commit(ports, slices.advance(lease, done, release=release))
+    if isinstance(result, Committed):
+        holding.lease = replace(lease, done=max(done, lease.done))
+        return True
+    return _fenced(ports, lease.slice)
+
+
+def give_back(ports: Ports, holding: Holding) -> None:
+    """Let the next window take the slice at once. Refused means it has."""
+    commit(ports, slices.give_back(holding.lease))
+
+
+def _fenced(ports: Ports, slice_id: str) -> bool:
+    ports.signals.count("scheduler.dispatch_rejected_stale_token_total", slice=slice_id)
+    ports.signals.log("stale_token_refused", slice=slice_id)
+    return False

@@ -1,0 +1,199 @@
+"""The reconciler: what should be true is checked against the tables every five minutes, repaired, and counted (O1).
+
+- Each active recurring job has its next timer (chain-unbroken). A missing or ended one is replaced, one that has
+  fallen behind the cursor is fired.
+- A job whose schedule could not be read is tried again; it was never deleted.
+- Every second of the ledger is read a second time some minutes later: a pending item that was passed is sent again,
+  a run whose lease lapsed long ago gets a new message, so that the next start records the loss (no-lost-timer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tickwork.core import chain, lifecycle, slices
+from tickwork.core.errors import BadSchedule
+from tickwork.core.instants import SECOND_MS, second_of
+from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
+from tickwork.core.messages import ReadyMessage
+from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable
+from tickwork.core.tables import JOBS, TIMERS
+from tickwork.core.writes import Committed, Item
+from tickwork.flows import creating, jobs, leasing
+from tickwork.flows.commit import commit
+from tickwork.flows.firing import read_items
+from tickwork.flows.sending import send_ready
+from tickwork.ports import Ports
+
+JOBS_PAGE = 100
+AUDIT_AFTER_S = 300
+"""How long after its second a bucket is read again: longer than a window's retries, shorter than anybody's patience."""
+
+AUDIT_BUCKETS_MAX = 720
+"""Minutes audited in one pass: after an outage of days the audit catches up at 144 times real time."""
+
+LAPSED_FOR_MS = 120_000
+"""A running attempt whose lease lapsed this long ago has no message left that would come back by itself."""
+
+_LEDGER_PAGE = 500
+
+
+@dataclass(slots=True)
+class Repairs:
+    """What a pass found. `without_next` is the metric `scheduler.definitions_without_next_timer`."""
+
+    jobs_checked: int = 0
+    without_next: int = 0
+    overdue: int = 0
+    unparked: int = 0
+    audited: int = 0
+    resent: int = 0
+
+
+def reconcile(ports: Ports) -> Repairs:
+    """One pass over the definitions and over what the ledger audit has not read yet."""
+    repairs = Repairs()
+    position: Item | None = None
+    while True:
+        items, position = ports.store.scan(JOBS, limit=JOBS_PAGE, after=position)
+        for item in items:
+            _check(ports, item, repairs)
+        if position is None:
+            break
+    for slice_no in range(ports.layout.slices):
+        _audit(ports, slice_no, repairs)
+    ports.signals.observe("scheduler.definitions_without_next_timer", repairs.without_next)
+    ports.signals.log("reconciled", **{name: getattr(repairs, name) for name in Repairs.__slots__})
+    return repairs
+
+
+# --- definitions ----------------------------------------------------------------------------------------------
+
+
+def _check(ports: Ports, item: Item, repairs: Repairs) -> None:
+    repairs.jobs_checked += 1
+    try:
+        job = Job.from_item(item)
+        if job.status == ERROR:
+            repairs.unparked += _replan(ports, job)
+        elif job.status == ACTIVE:
+            _check_next(ports, job, repairs)
+    except (Unreadable, BadSchedule) as error:
+        # One definition must not stop the pass; it is kept as it is, and alarmed.
+        ports.signals.count("scheduler.definitions_unreadable")
+        ports.signals.log("definition_unreadable", job_id=str(item.get("job_id")), why=str(error))
+
+
+def _check_next(ports: Ports, job: Job, repairs: Repairs) -> None:
+    key = job.next_key(ports.layout.cell)
+    standing = None if key is None else ports.store.get(TIMERS, key.as_item())
+    if key is None or standing is None or standing["status"] != lifecycle.PENDING:
+        repairs.without_next += _replace_next(ports, job)
+    elif _is_overdue(ports, key):
+        repairs.overdue += 1
+        ports.signals.log("timer_overdue", ref=key.ref)
+        creating.follow_up(ports, [key], by="reconciler")
+
+
+def _replace_next(ports: Ports, read: Job) -> int:
+    """1 when the job (read again, consistently: the scan may be behind) has no pending next item."""
+    job = jobs.get_job(ports, read.job_id)
+    key = job.next_key(ports.layout.cell)
+    standing = None if key is None else ports.store.get(TIMERS, key.as_item())
+    if job.status != ACTIVE or (standing is not None and standing["status"] == lifecycle.PENDING):
+        return 0
+    ports.signals.log("next_timer_missing", job_id=job.job_id, found=standing["status"] if standing else "nothing")
+    # An item that has vanished is put back where it was, also when that is overdue: late beats lost. One that has
+    # ended was fired; the chain goes on after it.
+    if key is not None and standing is None:
+        _put_next(ports, job, replace(job, next=job.next))
+    else:
+        passed_ms = max(job.fired_through_ms, job.next.scheduled_at_ms if job.next else 0)
+        _replan(ports, replace(job, fired_through_ms=passed_ms))
+    return 1
+
+
+def _replan(ports: Ports, job: Job) -> int:
+    """Give the job its first occurrence from now on; 1 when it has one again."""
+    upcoming = jobs.first_occurrence(job, ports.clock.now_ms(), ports.layout.shards)
+    return _put_next(ports, job, replace(job, next=upcoming))
+
+
+def _put_next(ports: Ports, job: Job, planned: Job) -> int:
+    key = planned.next_key(ports.layout.cell)
+    update = jobs.replanned(job, planned.next)
+    if key is None:
+        finished = replace(update, set={**update.set, "status": FINISHED})
+        return 1 if isinstance(commit(ports, finished), Committed) else 0
+    creating.prepare_slices(ports, [key])
+    if not isinstance(commit(ports, update, chain.materialise(key, ports.clock.now_ms())), Committed):
+        return 0  # somebody changed the job meanwhile; the next pass looks again
+    creating.follow_up(ports, [key], by="reconciler")
+    return 1
+
+
+def _is_overdue(ports: Ports, key: LedgerKey) -> bool:
+    if key.fire_at_ms > ports.clock.now_ms():
+        return False
+    lease = leasing.read_lease(ports, ports.layout.slice_of(key.shard))
+    return lease is not None and key.fire_second <= lease.done
+
+
+# --- ledger audit ---------------------------------------------------------------------------------------------
+
+
+def _audit(ports: Ports, slice_no: int, repairs: Repairs) -> None:
+    lease = leasing.read_lease(ports, slice_no)
+    if lease is None:
+        return
+    last = min(second_of(ports.clock.now_ms()) - AUDIT_AFTER_S, lease.done)
+    first = lease.audited + 1
+    last = min(last, first + AUDIT_BUCKETS_MAX * BUCKET_S)
+    for bucket in range(bucket_of(first), bucket_of(last) + 1):
+        begin, end = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
+        for shard in ports.layout.shards_of(slice_no):
+            _audit_range(ports, partition_of(ports.layout.cell, shard, bucket), begin, end, repairs)
+    if last >= first:
+        commit(ports, slices.audit_done(lease, last))
+
+
+def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Repairs) -> None:
+    low, high = second_range(begin, end)
+    more: str | None = None
+    while True:
+        page = ports.store.query(TIMERS, partition, low, high, limit=_LEDGER_PAGE, after=more)
+        repairs.audited += len(page.items)
+        repairs.resent += creating.fire_overdue(ports, read_items(ports, page.items), "audit").sent
+        lapsed = [item for item in page.items if _has_lapsed(ports, item)]
+        repairs.resent += _wake_lapsed(ports, lapsed)
+        more = page.more
+        if more is None:
+            return
+
+
+def _has_lapsed(ports: Ports, item: Item) -> bool:
+    return (
+        item.get("status") == lifecycle.RUNNING and item.get("lease_until_ms", 0) + LAPSED_FOR_MS < ports.clock.now_ms()
+    )
+
+
+def _wake_lapsed(ports: Ports, items: list[Item]) -> int:
+    """Send a run whose worker and message are both gone again: its start records the attempt as lost."""
+    messages = []
+    for item in items:
+        run = Run.from_item(item)
+        work = run.work
+        if work is None:
+            definition = ports.store.get(JOBS, {"job_id": run.key.job_id})
+            if definition is None:
+                continue
+            work = Job.from_item(definition).work
+        now_ms = ports.clock.now_ms()
+        messages.append(ReadyMessage(run.key, work, run.attempt + 1, now_ms, "audit"))
+    return send_ready(ports, messages).sent
+
+
+def lag_s(ports: Ports, slice_no: int) -> float:
+    """How far a slice's cursor is behind the wall clock, in seconds."""
+    lease = leasing.read_lease(ports, slice_no)
+    return 0.0 if lease is None else max(0, ports.clock.now_ms() - lease.done * SECOND_MS) / SECOND_MS

@@ -1,0 +1,188 @@
+"""The worker's calls: start, heartbeat, complete. Each decides on the item as it stands and writes conditionally.
+
+Protects one-attempt-running, one-owner-effect and cancelled-stays. A duplicate message dies in `start`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwork.core import attempts, lifecycle
+from tickwork.core.attempts import Declined, Granted, StartRequest, Try
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.keys import LedgerKey
+from tickwork.core.records import Job, RetryPolicy, Run
+from tickwork.core.tables import JOBS, PAYLOADS, TIMERS
+from tickwork.core.writes import Below, Committed, Is, Missing, Refused, Update, all_of, any_of
+from tickwork.flows import creating
+from tickwork.flows.commit import commit
+from tickwork.ports import Ports
+
+DECIDE_TRIES_MAX = 4
+"""Each lost race moves the run on; four in a row is a storm, and the message comes back anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A granted claim: the run as it now stands, and its payload when that is kept apart (JSON text)."""
+
+    run: Run
+    payload: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """An accepted heartbeat: the lease now lasts until this."""
+
+    lease_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An accepted completion: the status the run now has, and when a retry is due (0: none)."""
+
+    status: str
+    retry_at_ms: int = 0
+
+
+def start(ports: Ports, request: StartRequest, payload_id: str | None = None) -> Started | Declined:
+    """Claim a run for one attempt. One claim per attempt passes; `Declined` says whether to discard the message."""
+    now_ms = ports.clock.now_ms()
+    decision: Granted | Declined | Try
+    decision = Try((attempts.first_start(request, now_ms),)) if request.retry is None else _decide(ports, request)
+    for _ in range(DECIDE_TRIES_MAX):
+        if isinstance(decision, Granted):
+            return _granted(ports, decision.run, payload_id)
+        if isinstance(decision, Declined):
+            ports.signals.count("runs.duplicate_total", reason=decision.reason)
+            return decision
+        result = commit(ports, *decision.writes)
+        if isinstance(result, Committed) and decision.buried:
+            ports.signals.count("runs.dead_lettered_total")
+            return Declined(lifecycle.DEAD, discard=True)
+        if isinstance(result, Committed) and result.item is not None:
+            decision = Granted(Run.from_item(result.item))
+        else:
+            standing = (
+                result.only if isinstance(result, Refused) and len(decision.writes) == 1 else _read(ports, request.key)
+            )
+            decision = _decide_on(ports, request, standing)
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
+
+
+def _read(ports: Ports, key: LedgerKey) -> dict[str, object] | None:
+    return ports.store.get(TIMERS, key.as_item())
+
+
+def _decide(ports: Ports, request: StartRequest) -> Granted | Declined | Try:
+    return _decide_on(ports, request, _read(ports, request.key))
+
+
+def _decide_on(ports: Ports, request: StartRequest, item: dict[str, object] | None) -> Granted | Declined | Try:
+    run = None if item is None else Run.from_item(item)
+    needs_policy = run is not None and run.status == lifecycle.RUNNING
+    policy = _policy(ports, run) if run is not None and needs_policy else RetryPolicy()
+    now_ms = ports.clock.now_ms()
+    decision = attempts.decide_start(run, request, policy.max_attempts, now_ms, ports.layout.retention_s)
+    if isinstance(decision, Try) and run is not None and run.status == lifecycle.RUNNING:
+        ports.signals.count("worker.lease_expired_while_running_total")
+    return decision
+
+
+def _policy(ports: Ports, run: Run) -> RetryPolicy:
+    if run.work is not None:
+        return run.work.retry
+    item = ports.store.get(JOBS, {"job_id": run.key.job_id})
+    return RetryPolicy() if item is None else Job.from_item(item).work.retry
+
+
+def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started:
+    if run.attempt > 1:
+        ports.signals.count("runs.attempts_gt_1_total", team=run.key.team)
+    wanted = run.work.payload_id if run.work is not None else payload_id
+    if wanted is None or not wanted.startswith(f"{run.key.job_id}#"):
+        return Started(run)
+    item = ports.store.get(PAYLOADS, {"payload_id": wanted})
+    return Started(run, None if item is None else str(item["payload"]))
+
+
+def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | Declined:
+    """Extend the lease of a running attempt; declined when it is not this token's any more."""
+    now_ms = ports.clock.now_ms()
+    result = commit(ports, attempts.heartbeat(key, token, lease_s, now_ms))
+    if isinstance(result, Committed):
+        return Beat(now_ms + lease_s * SECOND_MS)
+    return attempts.stale(None if result.only is None else Run.from_item(result.only))
+
+
+def complete(ports: Ports, key: LedgerKey, token: int) -> Ended | Declined:
+    """Record success; the message may be deleted once this is accepted. Repeating it is harmless."""
+    now_ms = ports.clock.now_ms()
+    result = commit(ports, attempts.succeed(key, token, now_ms, ports.layout.retention_s))
+    if isinstance(result, Committed):
+        _note_outcome(ports, key, lifecycle.SUCCEEDED, now_ms)
+        return Ended(lifecycle.SUCCEEDED)
+    run = None if result.only is None else Run.from_item(result.only)
+    if run is not None and run.status == lifecycle.SUCCEEDED and run.token == token:
+        return Ended(lifecycle.SUCCEEDED)  # accepted before; that reply was lost
+    return _refuse(ports, run)
+
+
+def fail(ports: Ports, key: LedgerKey, token: int, error: str, *, permanent: bool) -> Ended | Declined:
+    """Record a failed attempt: a retry timer with it in one transaction, or the end of the run."""
+    for _ in range(DECIDE_TRIES_MAX):
+        item = _read(ports, key)
+        if item is None:
+            return _refuse(ports, None)
+        run = Run.from_item(item)
+        if _is_recorded(run, token):
+            return _failed_before(ports, run, int(str(item.get("retry_at_ms", 0))))
+        now_ms = ports.clock.now_ms()
+        policy, retention_s = _policy(ports, run), ports.layout.retention_s
+        decision = attempts.decide_failure(run, token, error, policy, now_ms, retention_s, permanent=permanent)
+        if isinstance(decision, Declined):
+            return _refuse(ports, run)
+        writes, retry = decision
+        if not isinstance(commit(ports, *writes), Committed):
+            continue
+        if retry is None:
+            ports.signals.count("runs.dead_lettered_total")
+            _note_outcome(ports, key, lifecycle.DEAD, now_ms)
+            return Ended(lifecycle.DEAD)
+        creating.follow_up(ports, [retry.key])
+        return Ended(lifecycle.WAITING, retry.key.fire_at_ms)
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
+
+
+def _is_recorded(run: Run, token: int) -> bool:
+    """Whether the failure of this token's attempt stands in the history already (our own lost reply)."""
+    return any(a.get("token") == token and a.get("outcome") == "failed" for a in run.attempts)
+
+
+def _failed_before(ports: Ports, run: Run, retry_at_ms: int) -> Ended:
+    """The failure was accepted, the reply was lost; what came after the write may not have happened: do it again."""
+    if run.status != lifecycle.WAITING:
+        return Ended(run.status)
+    creating.follow_up(ports, [attempts.retry_key(run.key, retry_at_ms, run.attempt + 1)])
+    return Ended(run.status, retry_at_ms)
+
+
+def _refuse(ports: Ports, run: Run | None) -> Declined:
+    ports.signals.count("runs.stale_token_total")
+    return attempts.stale(run)
+
+
+def _note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int) -> None:
+    """The job's `last`: for people and for the dead-man's switch. A crash before it loses no run, the ledger has it."""
+    if "~" in key.name:
+        return
+    newer = any_of(Missing("last_scheduled_at_ms"), Below("last_scheduled_at_ms", key.scheduled_at_ms))
+    known = Is("name", key.name)
+    last = {
+        "run_id": key.run_id,
+        "status": status,
+        "scheduled_at_ms": key.scheduled_at_ms,
+        "ended_at_ms": now_ms,
+    }
+    changes = {"last": last, "last_scheduled_at_ms": key.scheduled_at_ms}
+    commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))

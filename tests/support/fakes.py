@@ -1,0 +1,78 @@
+"""Ports for tests: a clock that is set, ids that count, a sender that remembers, signals that are kept."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tickwork.ports import Layout, OutMessage, Ports, SendReport, Store
+from tickwork.store.memory import MemoryStore
+
+NOW_MS = 1_793_318_400_000  # 2026-10-30T00:00:00Z
+
+
+class FakeClock:
+    """Stands still until it is moved; sleeping moves it."""
+
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        self.at_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+    def sleep_ms(self, duration_ms: int) -> None:
+        self.at_ms += duration_ms
+
+
+class CountingIds:
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def unique(self) -> str:
+        return f"{next(self._numbers):020x}"
+
+
+class RememberingSender:
+    """Takes every message, or fails the way a test asks for."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, OutMessage]] = []
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        self.sent += [(queue, message) for message in messages]
+        return SendReport()
+
+    def bodies(self, queue: str) -> list[dict[str, Any]]:
+        return [json.loads(message.body) for name, message in self.sent if name == queue]
+
+
+class KeptSignals:
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.lines: list[tuple[str, dict[str, object]]] = []
+
+    def count(self, metric: str, n: int = 1, **labels: str) -> None:
+        self.counts[metric] += n
+
+    def observe(self, metric: str, value: float, **labels: str) -> None:
+        self.counts[metric] += 1
+
+    def log(self, action: str, **facts: object) -> None:
+        self.lines.append((action, facts))
+
+
+def fake_ports(store: Store | None = None, layout: Layout | None = None) -> Ports:
+    return Ports(
+        clock=FakeClock(),
+        store=store or MemoryStore(),
+        sender=RememberingSender(),
+        signals=KeptSignals(),
+        ids=CountingIds(),
+        layout=layout or Layout(pools=("default", "payments")),
+    )

@@ -1,0 +1,42 @@
+"""Calling the API's resolver as API Gateway would, without a socket."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from tickwork.api.app import build_app
+from tickwork.ports import Ports
+
+
+class _Context:
+    function_name = "api"
+    aws_request_id = "test"
+
+
+class ApiUnderTest:
+    def __init__(self, ports: Ports) -> None:
+        self._app = build_app(ports)
+
+    def call(self, method: str, path: str, body: object = None, **query: str) -> tuple[int, Any]:
+        """(status, JSON body). `body` may be bytes, to send what is not JSON."""
+        status, headers, found = self.answer(method, path, body, **query)
+        kind = headers.get("Content-Type", "")
+        assert kind == ("application/problem+json" if status >= 400 else "application/json"), headers
+        return status, found
+
+    def answer(self, method: str, path: str, body: object = None, **query: str) -> tuple[int, dict[str, str], Any]:
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        event = {
+            "version": "2.0",
+            "rawPath": path,
+            "rawQueryString": "",
+            "headers": {"content-type": "application/json"},
+            "queryStringParameters": query,
+            "requestContext": {"http": {"method": method, "path": path}, "stage": "$default"},
+            "body": base64.b64encode(raw).decode(),
+            "isBase64Encoded": True,
+        }
+        result = self._app.resolve(event, _Context())
+        return result["statusCode"], result["headers"], json.loads(result["body"])

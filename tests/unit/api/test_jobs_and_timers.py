@@ -1,0 +1,298 @@
+"""Creating, reading, listing, deleting: jobs, timers and what became of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import FakeClock, RememberingSender
+from tests.support.http import ApiUnderTest
+from tickwork.core.instants import second_of
+from tickwork.core.tables import PAYLOADS, TIMERS
+from tickwork.flows.windows import run_window
+from tickwork.ports import Ports
+
+TARGET = {"pool": "payments", "handler": "settlement"}
+
+
+def create_job(api: ApiUnderTest, name: str = "rates", **changes: Any) -> dict[str, Any]:
+    body = {"team": "payments", "name": name, "schedule": {"rate": "10 seconds"}, "target": {"pool": "payments"}}
+    status, job = api.call("POST", "/jobs", body | changes)
+    assert status == 201, job
+    return job
+
+
+def create_timer(api: ApiUnderTest, **changes: Any) -> tuple[int, dict[str, Any]]:
+    return api.call("POST", "/timers", {"team": "payments", "delay_s": 5, "target": TARGET} | changes)
+
+
+def windows(ports: Ports) -> None:
+    for slice_no in range(ports.layout.slices):
+        run_window(ports, slice_no, second_of(ports.clock.now_ms()))
+
+
+def move(ports: Ports, seconds: int) -> None:
+    clock = ports.clock
+    assert isinstance(clock, FakeClock)
+    clock.at_ms += seconds * 1_000
+
+
+def ready(ports: Ports) -> list[dict[str, Any]]:
+    sender = ports.sender
+    assert isinstance(sender, RememberingSender)
+    return sender.bodies("ready-payments")
+
+
+def start(api: ApiUnderTest, message: dict[str, Any], claim: str = "claim-0001") -> dict[str, Any]:
+    passed_on = ("ref", "attempt", "retry_ref", "payload_id", "dispatched_at_ms", "dispatched_by")
+    entry = {"claim": claim} | {name: message[name] for name in passed_on if name in message}
+    status, body = api.call("POST", "/runs:start", {"worker": "w1", "runs": [entry]})
+    assert status == 200, body
+    return body["runs"][0]
+
+
+def complete(api: ApiUnderTest, ref: str, token: int, outcome: str = "succeeded", error: str = "") -> dict[str, Any]:
+    entry = {"ref": ref, "token": token, "outcome": outcome, "error": error}
+    status, body = api.call("POST", "/runs:complete", {"runs": [entry]})
+    assert status == 200, body
+    return body["runs"][0]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "first"),
+    [
+        ({"cron": "0 2 * * *", "zone": "America/New_York"}, "2026-10-30T06:00:00Z"),
+        ({"rate": "10 seconds"}, "2026-10-30T00:00:10Z"),
+        ({"at": "2026-12-01T09:00:00Z"}, "2026-12-01T09:00:00Z"),
+        ({"delay": "90s"}, "2026-10-30T00:01:30Z"),
+    ],
+)
+def test_a_job_is_created_with_its_first_occurrence(api: ApiUnderTest, schedule: dict[str, str], first: str) -> None:
+    job = create_job(api, schedule=schedule)
+
+    assert job["next"]["scheduled_at"] == first
+    assert job["status"] == "active"
+    assert api.call("GET", "/jobs/payments:rates")[1]["next"] == job["next"]
+
+
+def test_creating_the_same_job_twice_is_a_no_op_and_other_content_a_conflict(api: ApiUnderTest) -> None:
+    first = create_job(api)
+    body = {"team": "payments", "name": "rates", "target": {"pool": "payments"}}
+
+    status, again = api.call("POST", "/jobs", body | {"schedule": {"rate": "10 seconds"}})
+    assert (status, again) == (200, first)
+    status, problem = api.call("POST", "/jobs", body | {"schedule": {"rate": "20 seconds"}})
+    assert (status, problem["type"]) == (409, "urn:tickwork:problem:already-exists")
+
+
+def test_a_deleted_job_fires_no_more_and_its_name_is_free_again(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api)
+    assert api.call("DELETE", "/jobs/payments:rates")[1]["changed"] is True
+    assert api.call("DELETE", "/jobs/payments:rates")[1]["changed"] is False
+    move(ports, 30)
+    windows(ports)
+
+    assert ready(ports) == []
+    assert api.call("GET", "/jobs/payments:rates")[0] == 404
+    assert create_job(api)["version"] == 3
+
+
+def test_jobs_are_listed_page_by_page_by_team(api: ApiUnderTest) -> None:
+    for i in range(5):
+        create_job(api, name=f"job-{i}")
+    create_job(api, name="other", team="risk")
+
+    seen, cursor = [], None
+    while True:
+        query = {"team": "payments", "limit": "2"} | ({"cursor": cursor} if cursor else {})
+        page = api.call("GET", "/jobs", **query)[1]
+        seen += [job["name"] for job in page["jobs"]]
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    assert seen == [f"job-{i}" for i in range(5)]
+
+
+def test_a_timer_fires_once_and_its_item_is_the_record_of_its_run(api: ApiUnderTest, ports: Ports) -> None:
+    status, timer = create_timer(api, payload={"seat": "1A"})
+    assert (status, timer["status"], timer["fire_at"]) == (201, "pending", "2026-10-30T00:00:05Z")
+
+    windows(ports)
+    assert ready(ports) == [], "never early"
+    move(ports, 5)
+    windows(ports)
+    (message,) = ready(ports)
+    assert message["payload"] == {"seat": "1A"}
+    assert api.call("GET", f"/timers/{timer['timer_id']}")[1]["status"] == "queued"
+
+    granted = start(api, message)
+    assert (granted["granted"], granted["attempt"], granted["token"]) == (True, 1, 1)
+    assert complete(api, message["ref"], granted["token"])["status"] == "succeeded"
+
+    run = api.call("GET", f"/timers/{timer['timer_id']}")[1]
+    assert (run["status"], run["attempt"], run["worker"], run["run_id"]) == ("succeeded", 1, "w1", message["run_id"])
+    assert len(ports.store.scan(TIMERS, limit=10, after=None)[0]) == 1
+
+
+def test_a_cancelled_timer_is_not_dispatched_and_cancelling_again_changes_nothing(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    _, timer = create_timer(api)
+    for _ in range(2):
+        status, cancelled = api.call("DELETE", f"/timers/{timer['timer_id']}")
+        assert (status, cancelled["status"]) == (200, "cancelled")
+    move(ports, 10)
+    windows(ports)
+
+    assert ready(ports) == []
+
+
+def test_cancelling_works_until_the_start_and_not_after(api: ApiUnderTest, ports: Ports) -> None:
+    _, timer = create_timer(api)
+    _, second = create_timer(api)
+    move(ports, 5)
+    windows(ports)
+    messages = {message["job_id"]: message for message in ready(ports)}
+
+    assert api.call("DELETE", f"/timers/{timer['timer_id']}")[0] == 200
+    declined = start(api, messages[timer["timer_id"]])
+    assert (declined["granted"], declined["reason"], declined["discard"]) == (False, "cancelled", True)
+
+    assert start(api, messages[second["timer_id"]])["granted"] is True
+    status, problem = api.call("DELETE", f"/timers/{second['timer_id']}")
+    assert (status, problem["type"]) == (409, "urn:tickwork:problem:too-late")
+
+
+def test_a_client_key_makes_creation_idempotent(api: ApiUnderTest, ports: Ports) -> None:
+    status, first = create_timer(api, client_key="order-1")
+    move(ports, 2)
+    assert (status, create_timer(api, client_key="order-1")) == (201, (200, first))
+    assert create_timer(api, client_key="order-1", delay_s=6)[0] == 409
+    assert create_timer(api, client_key="order-2")[1]["timer_id"] != first["timer_id"]
+
+
+def test_timers_are_created_and_cancelled_in_bulk(api: ApiUnderTest) -> None:
+    bodies = [{"team": "payments", "delay_s": i, "target": TARGET} for i in range(1, 101)]
+    status, body = api.call("POST", "/timers:batch", {"timers": bodies})
+    ids = [timer["timer_id"] for timer in body["timers"]]
+    assert (status, len(set(ids))) == (201, 100)
+
+    unknown = "payments:t~main~0001~1793318406~00000000"
+    answers = api.call("POST", "/timers:cancel", {"timer_ids": [*ids[:9], unknown]})[1]["timers"]
+    assert [answer["cancelled"] for answer in answers] == [True] * 9 + [False]
+    assert answers[-1]["problem"] == "not-found"
+
+
+def test_a_large_payload_is_kept_apart_and_handed_over_at_the_start(api: ApiUnderTest, ports: Ports) -> None:
+    payload = {"text": "x" * 200_000}
+    create_timer(api, payload=payload)
+    create_job(api, payload=payload)
+    move(ports, 10)
+    windows(ports)
+
+    assert len(ports.store.scan(PAYLOADS, limit=10, after=None)[0]) == 2
+    for message in ready(ports):
+        assert "payload" not in message
+        assert start(api, message)["payload"] == payload
+
+
+def test_a_payload_of_another_job_is_not_handed_over(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api, name="secret", payload={"text": "x" * 1_000})
+    create_job(api, name="other")
+    move(ports, 10)
+    windows(ports)
+    message = next(message for message in ready(ports) if message["job_id"] == "payments:other")
+
+    assert "payload" not in start(api, message | {"payload_id": "payments:secret#1"})
+
+
+def test_a_duplicate_message_dies_at_the_start(api: ApiUnderTest, ports: Ports) -> None:
+    create_timer(api)
+    move(ports, 5)
+    windows(ports)
+    (message,) = ready(ports)
+
+    granted = start(api, message, claim="claim-of-one")
+    declined = start(api, message, claim="claim-of-two")
+    assert (declined["granted"], declined["reason"], declined["discard"]) == (False, "held", False)
+    assert declined["retry_after_s"] == 60
+    assert start(api, message, claim="claim-of-one")["token"] == granted["token"], "a repeated request is known again"
+
+
+def test_a_failed_attempt_is_retried_with_the_same_run_id_until_it_is_dead(api: ApiUnderTest, ports: Ports) -> None:
+    _, timer = create_timer(api, retry_policy={"max_attempts": 2, "base_s": 10, "cap_s": 60})
+    move(ports, 5)
+    windows(ports)
+    (first,) = ready(ports)
+    granted = start(api, first)
+    answer = complete(api, first["ref"], granted["token"], "failed", "boom")
+    assert answer["status"] == "waiting"
+    assert start(api, first, claim="another-claim")["reason"] == "superseded"
+
+    move(ports, 25)
+    windows(ports)
+    second = ready(ports)[-1]
+    assert (second["run_id"], second["attempt"]) == (first["run_id"], 2)
+    granted = start(api, second, claim="claim-0002")
+    assert (granted["attempt"], granted["token"]) == (2, 2)
+    assert complete(api, second["ref"], 1)["reason"] == "stale_token"
+    assert complete(api, second["ref"], 2, "failed", "boom again")["status"] == "dead"
+
+    run = api.call("GET", f"/timers/{timer['timer_id']}")[1]
+    assert (run["status"], run["reason"]) == ("dead", "out of attempts (2)")
+    assert [attempt["error"] for attempt in run["attempts"]] == ["boom", "boom again"]
+
+
+def test_an_attempt_whose_lease_lapsed_is_lost_and_its_completion_refused(api: ApiUnderTest, ports: Ports) -> None:
+    create_timer(api)
+    move(ports, 5)
+    windows(ports)
+    (message,) = ready(ports)
+    first = start(api, message, claim="claim-of-one")
+    move(ports, 61)
+    second = start(api, message, claim="claim-of-two")
+
+    assert (second["attempt"], second["token"]) == (2, 2)
+    beat = {"runs": [{"ref": message["ref"], "token": first["token"]}]}
+    assert api.call("POST", "/runs:heartbeat", beat)[1]["runs"][0]["reason"] == "stale_token"
+    assert complete(api, message["ref"], first["token"])["accepted"] is False
+    assert complete(api, message["ref"], second["token"])["status"] == "succeeded"
+    assert complete(api, message["ref"], second["token"])["accepted"] is True, "repeating it is harmless"
+
+
+def test_runs_are_listed_newest_first_with_filters_and_cursors(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api)
+    for _ in range(12):
+        move(ports, 10)
+        windows(ports)
+    for message in ready(ports)[:5]:
+        complete(api, message["ref"], start(api, message)["token"])
+
+    seen, query = [], {"limit": "5"}
+    while True:
+        page = api.call("GET", "/runs", **query)[1]
+        seen += page["runs"]
+        if page["cursor"] is None:
+            break
+        query["cursor"] = page["cursor"]
+    assert [run["fire_at"] for run in seen] == sorted((run["fire_at"] for run in seen), reverse=True)
+    assert len(seen) == 12
+    assert len(api.call("GET", "/runs", status="succeeded", limit="50")[1]["runs"]) == 5
+    assert api.call("GET", "/runs", team="risk")[1]["runs"] == []
+
+    history = api.call("GET", "/jobs/payments:rates/runs", limit="3")[1]
+    more = api.call("GET", "/jobs/payments:rates/runs", limit="50", cursor=history["cursor"])[1]
+    nominal = [run["scheduled_at"] for run in history["runs"] + more["runs"]]
+    assert nominal == sorted(set(nominal), reverse=True)
+    assert len(nominal) == 13
+
+
+def test_a_preview_shows_where_the_clocks_change(api: ApiUnderTest) -> None:
+    schedule = {"cron": "30 2 * * *", "zone": "America/New_York"}
+    body = {"schedule": schedule, "after": "2027-03-13T12:00:00Z", "count": 2}
+    status, preview = api.call("POST", "/schedules:preview", body)
+
+    assert status == 200
+    assert [one["scheduled_at"] for one in preview["occurrences"]] == ["2027-03-14T07:00:00Z", "2027-03-15T06:30:00Z"]
+    assert preview["occurrences"][0]["note"]

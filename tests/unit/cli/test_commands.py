@@ -1,0 +1,82 @@
+"""The command line against a real API on a local port: tables for people, JSON for programs, exit codes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.fakes import fake_ports
+from tickwork.api.app import build_app
+from tickwork.cli.main import main
+from tickwork.dev.server import serve
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = serve(build_app(fake_ports()), 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def run(url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments], env={"TICKWORK_API_URL": url})
+
+
+def test_a_job_is_created_shown_listed_and_deleted(url: str) -> None:
+    created = run(url, "jobs", "create", "payments:nightly", "--cron", "0 2 * * *", "--tz", "Europe/Berlin",
+                  "--pool", "payments", "--payload", '{"ledger": "cards"}', "--json")  # fmt: skip
+    assert created.exit_code == 0, created.output
+    assert json.loads(created.stdout)["payload"] == {"ledger": "cards"}
+
+    assert "Europe/Berlin" in run(url, "jobs", "show", "payments:nightly").stdout
+    assert "payments:nightly" in run(url, "jobs", "list", "--team", "payments").stdout
+    assert "deleted" in run(url, "jobs", "delete", "payments:nightly").stdout
+    assert run(url, "jobs", "show", "payments:nightly").exit_code == 2
+
+
+def test_a_refusal_goes_to_stderr_with_what_to_change_and_exit_code_2(url: str) -> None:
+    refused = run(url, "jobs", "create", "payments:nightly", "--cron", "0 0 30 2 *", "--pool", "payments")
+
+    assert refused.exit_code == 2
+    assert refused.stdout == ""
+    assert refused.stderr.startswith("error: schedule.cron: ")
+    assert "\n  try: " in refused.stderr
+
+
+def test_timers_are_created_and_cancelled(url: str) -> None:
+    created = run(url, "timers", "create", "--team", "payments", "--pool", "payments", "--handler", "hold",
+                  "--delay", "2.5", "--json")  # fmt: skip
+    assert created.exit_code == 0, created.output
+    timer_id = json.loads(created.stdout)["timer_id"]
+
+    assert run(url, "timers", "cancel", timer_id).exit_code == 0
+    assert run(url, "timers", "cancel", "payments:t~main~0001~1793318406~00000000").exit_code == 2
+    assert "cancelled" in run(url, "timers", "show", timer_id).stdout
+
+
+def test_runs_are_listed_as_a_table_and_as_json(url: str) -> None:
+    assert run(url, "runs", "list").stdout == "no runs\n"
+    assert json.loads(run(url, "runs", "list", "--json").stdout) == []
+    assert run(url, "runs", "list", "--status", "done").exit_code == 2
+
+
+def test_an_api_that_is_not_there_is_exit_code_3() -> None:
+    failed = run("http://127.0.0.1:9", "runs", "list")
+
+    assert failed.exit_code == 3
+    assert "make run" in failed.stderr
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(url: str) -> None:
+    import urllib3
+
+    answer = urllib3.request("POST", f"{url}/jobs", headers={"Content-Length": str(10**9)}, retries=False)
+    assert answer.status == 413
