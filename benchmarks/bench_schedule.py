@@ -69,9 +69,7 @@ def measure(expression: str) -> Row:
         best_us(lambda: CronSim(expression, local), 300),
         best_us(lambda: croniter(expression, local), 100),
     )
-    return Row(
-        expression, parse, (ours(expression), cronsims(expression, local), croniters(expression, local))
-    )
+    return Row(expression, parse, (ours(expression), cronsims(expression, local), croniters(expression, local)))
 
 
 def ours(expression: str) -> float:

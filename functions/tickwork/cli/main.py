@@ -1,18 +1,74 @@
-"""`tickwork`: the group that holds the commands."""
+"""`tickwork`: the group that holds the commands, and what each kind of failure looks like.
+
+Exit codes: 0 done; 2 refused (what to change is on stderr); 3 the API could not be reached; 1 anything else.
+"""
 
 from __future__ import annotations
 
+from typing import IO, Any
+
 import click
 
+from tickwork.cli.dev_command import dev_command, serve_group
+from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.next_command import next_command
+from tickwork.cli.runs_commands import runs_group
+from tickwork.cli.timers_commands import timers_group
+from tickwork.cli.worker_command import worker_command
+from tickwork.client import ApiRefused, ApiUnreachable
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Refused(click.ClickException):
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's signature
+        click.echo(self.message, err=True)
+
+
+class _Unreachable(_Refused):
+    exit_code = 3
+
+
+class _Commands(click.Group):
+    """Turns the client's errors into lines on stderr and exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ApiRefused as error:
+            raise _Refused("\n".join(refusal_lines(error))) from error
+        except ApiUnreachable as error:
+            remedy = "is it running? `make run` starts one here; --api or TICKWORK_API_URL names another"
+            raise _Unreachable(f"error: {error}\n  try: {remedy}") from error
+
+
+def refusal_lines(error: ApiRefused) -> list[str]:
+    """A problem document as lines: each field at fault, and what to change."""
+    faults = error.problem.get("errors") or [{"field": None, "detail": str(error), "remedy": ""}]
+    lines = []
+    for fault in faults:
+        where = f"{fault['field']}: " if fault.get("field") else ""
+        lines.append(f"error: {where}{fault['detail']}")
+        if fault.get("remedy"):
+            lines.append(f"  try: {fault['remedy']}")
+    return lines
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """A serverless job scheduler."""
+    """A serverless job scheduler: register work, see that it ran."""
 
 
-main.add_command(next_command)
+for command in (
+    jobs_group,
+    timers_group,
+    runs_group,
+    next_command,
+    worker_command,
+    dev_command,
+    serve_group,
+):
+    main.add_command(command)
 
 if __name__ == "__main__":
     main()

@@ -51,12 +51,8 @@ _SPEC_OPTIONS = ("rate", "anchor", "at", "delay", "rrule", "repeat", "dialect", 
 @click.option("--end", metavar="TIME", help="Nothing is due from here on.")
 @click.option("--exclude", metavar="NAME", multiple=True, help="A calendar of --calendars to respect.")
 @click.option("--on-excluded", metavar="HOW", help="skip or next_working_day [skip].")
-@click.option(
-    "--calendars", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="JSON calendars."
-)
-@click.option(
-    "--spec", type=click.Path(exists=True, dir_okay=False, allow_dash=True), help="A JSON schedule."
-)
+@click.option("--calendars", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="JSON calendars.")
+@click.option("--spec", type=click.Path(exists=True, dir_okay=False, allow_dash=True), help="A JSON schedule.")
 @click.option("--job-id", default="", help="The job whose H values to use.")
 def next_command(**options: Any) -> None:
     """Show when a schedule is due: UTC, local time, and a note where a change of clocks had a hand in it.
@@ -149,9 +145,7 @@ def _json(text: str, field: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ScheduleRefused(
-            "bad_json", f"not JSON: {error}", field=field, remedy="write valid JSON"
-        ) from None
+        raise ScheduleRefused("bad_json", f"not JSON: {error}", field=field, remedy="write valid JSON") from None
 
 
 def _instant_ms(text: str, field: str, *, up: bool = False) -> int:

@@ -131,9 +131,7 @@ def expected(matches: Matcher, stretch: list[Tick], gap: str = "run_after", fold
 
 def random_expression(rng: random.Random) -> str:
     """Five fields that have something to do at night."""
-    minute = rng.choice(
-        ["0", "30", "15,45", "*", "*/15", "*/20", "*/7", "5-50/9", "0-59", str(rng.randrange(60))]
-    )
+    minute = rng.choice(["0", "30", "15,45", "*", "*/15", "*/20", "*/7", "5-50/9", "0-59", str(rng.randrange(60))])
     hour = rng.choice(
         ["*", "*/2", "*/3", "0-4", "1,2", "2,3", "0", "1", "2", "3", "23", "0,23", "22-23", "1-5/2",
          str(rng.randrange(24))]
@@ -189,16 +187,12 @@ def soak(pairs: int, seed: int, first_year: int = 2024, last_year: int = 2028) -
             lands = [rng.randrange(low * 60_000, high * 60_000) for _ in range(JUMPS)] if right else []
             astray = [at for at in lands if not _agrees(schedule, right, at)]
             if forward != right or back[::-1] != right or astray:
-                wrong.append(
-                    f"{zone} {text!r} gap={gap} fold={fold} around {stretch[len(stretch) // 2].wall}"
-                )
+                wrong.append(f"{zone} {text!r} gap={gap} fold={fold} around {stretch[len(stretch) // 2].wall}")
     return compared, wrong
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description="Compare the schedule engine with the minute-by-minute oracle."
-    )
+    parser = argparse.ArgumentParser(description="Compare the schedule engine with the minute-by-minute oracle.")
     parser.add_argument("--pairs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

@@ -79,13 +79,9 @@ def test_the_ends_of_time_are_an_end_and_not_an_error(zone: str, text: str) -> N
 
 
 def test_a_calendar_that_excludes_everything_ends_the_search() -> None:
-    everything = {
-        "c": parse_calendar({"name": "c", "weekly": ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]})
-    }
+    everything = {"c": parse_calendar({"name": "c", "weekly": ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]})}
     for how, text in (("skip", "* * * * *"), ("next_working_day", "0 * * * *")):
-        schedule = parse_schedule(
-            {"cron": text, "calendars": {"exclude": ["c"], "on_excluded": how}}, now_ms=NOW_MS
-        )
+        schedule = parse_schedule({"cron": text, "calendars": {"exclude": ["c"], "on_excluded": how}}, now_ms=NOW_MS)
         assert next_after(schedule, NOW_MS, everything) is None
         assert prev_before(schedule, NOW_MS, everything) is None
 
@@ -98,9 +94,7 @@ def test_a_job_of_every_minute_cannot_be_moved_to_the_next_working_day() -> None
 
 def test_a_job_of_every_second_passes_a_long_freeze_in_one_step() -> None:
     freeze = {"f": parse_calendar({"name": "f", "ranges": [{"from": "2026-03-01", "to": "2026-05-31"}]})}
-    schedule = parse_schedule(
-        {"cron": "* * * * * *", "seconds": True, "calendars": {"exclude": ["f"]}}, now_ms=NOW_MS
-    )
+    schedule = parse_schedule({"cron": "* * * * * *", "seconds": True, "calendars": {"exclude": ["f"]}}, now_ms=NOW_MS)
     june = 1_780_272_000_000
     assert next_after(schedule, NOW_MS, freeze) == june
     assert prev_before(schedule, june, freeze) == NOW_MS - 1000

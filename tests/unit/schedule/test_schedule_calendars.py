@@ -195,17 +195,13 @@ def test_a_zone_change_moves_the_pending_occurrence_to_its_wall_time() -> None:
     schedule = parse_schedule(DAILY, now_ms=JULY - 3 * DAY_MS)
     pending = JULY + 3_600_000
     for last, offset_s in ((None, None), (pending - DAY_MS, None), (pending - DAY_MS, -4 * 3600)):
-        decision = replan(
-            schedule, pending, JULY - DAY_MS // 2, last_scheduled_at_ms=last, last_offset_s=offset_s
-        )
+        decision = replan(schedule, pending, JULY - DAY_MS // 2, last_scheduled_at_ms=last, last_offset_s=offset_s)
         assert (decision.action, decision.scheduled_at_ms, decision.is_due) == ("move", JULY, False)
 
 
 def test_a_moved_occurrence_that_has_become_due_is_fired_late_and_not_lost() -> None:
     schedule = parse_schedule(DAILY, now_ms=JULY - 3 * DAY_MS)
-    decision = replan(
-        schedule, JULY + 3_600_000, JULY + 60_000, last_scheduled_at_ms=JULY + 3_600_000 - DAY_MS
-    )
+    decision = replan(schedule, JULY + 3_600_000, JULY + 60_000, last_scheduled_at_ms=JULY + 3_600_000 - DAY_MS)
     assert (decision.action, decision.scheduled_at_ms, decision.is_due) == ("move", JULY, True)
 
 

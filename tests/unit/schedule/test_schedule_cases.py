@@ -38,9 +38,7 @@ def instants(*arguments: str) -> Any:
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['id']}-{case['zone']}")
 def test_golden_case_ahead(case: dict[str, Any]) -> None:
-    got = instants(
-        case["cron"], "--tz", case["zone"], "--after", case["after"], "--count", str(len(case["expected"]))
-    )
+    got = instants(case["cron"], "--tz", case["zone"], "--after", case["after"], "--count", str(len(case["expected"])))
     assert got == case["expected"]
 
 
@@ -57,9 +55,7 @@ def answer(check: dict[str, Any], *policy: str) -> Any:
     zone = ["--tz", check["zone"]] if "zone" in check else []
     match check["op"]:
         case "next":
-            return instants(
-                check["cron"], *zone, "--after", check["after"], "--count", str(check["count"]), *policy
-            )
+            return instants(check["cron"], *zone, "--after", check["after"], "--count", str(check["count"]), *policy)
         case "prev":
             return instants(check["cron"], *zone, "--before", check["before"], "--count", "1", *policy)[0]
         case "rate":

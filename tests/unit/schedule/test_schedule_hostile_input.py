@@ -105,9 +105,7 @@ VALUES = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from([*KINDS, "gap", "fold", "exclude", "on_excluded", "zone"]), inner, max_size=3
-        ),
+        st.dictionaries(st.sampled_from([*KINDS, "gap", "fold", "exclude", "on_excluded", "zone"]), inner, max_size=3),
     ),
     max_leaves=6,
 )
@@ -149,11 +147,7 @@ def test_a_spec_is_read_or_refused(spec: Any, job_id: str) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    st.dictionaries(
-        st.sampled_from(["name", "version", "zone", "dates", "ranges", "weekly", "holidays"]), VALUES
-    )
-)
+@given(st.dictionaries(st.sampled_from(["name", "version", "zone", "dates", "ranges", "weekly", "holidays"]), VALUES))
 def test_a_calendar_is_read_or_refused(spec: Any) -> None:
     try:
         calendar = parse_calendar(spec)

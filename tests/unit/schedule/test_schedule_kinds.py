@@ -182,9 +182,7 @@ def test_count_ends_a_schedule_also_when_looking_back() -> None:
         ("eventbridge", "at(2026-11-20T13:00:00)", {"at": "2026-11-20T13:00:00", "zone": "UTC"}),
     ],
 )  # fmt: skip
-def test_another_dialect_is_translated_when_it_is_named(
-    dialect: str, text: str, spec: dict[str, Any]
-) -> None:
+def test_another_dialect_is_translated_when_it_is_named(dialect: str, text: str, spec: dict[str, Any]) -> None:
     translated = parse_schedule({"cron": text, "dialect": dialect}, now_ms=NOW_MS).spec
     assert translated == parse_schedule(spec, now_ms=NOW_MS).spec
 
@@ -214,9 +212,7 @@ def test_the_letters_of_the_extended_dialect(text: str, days: list[str]) -> None
 
 
 def test_h_is_stable_for_a_job_spread_over_jobs_and_stored_as_a_number() -> None:
-    specs = [
-        parse_schedule({"cron": "H H(0-5) * * *"}, now_ms=NOW_MS, job_id=f"team:{n}").spec for n in range(300)
-    ]
+    specs = [parse_schedule({"cron": "H H(0-5) * * *"}, now_ms=NOW_MS, job_id=f"team:{n}").spec for n in range(300)]
     again = parse_schedule({"cron": "H H(0-5) * * *"}, now_ms=NOW_MS, job_id="team:0").spec
     assert again == specs[0]
     minutes = {int(spec["cron"].split()[0]) for spec in specs}

@@ -43,9 +43,7 @@ def fields(low: int, high: int) -> st.SearchStrategy[str]:
     return st.lists(items(low, high), min_size=1, max_size=3).map(",".join)
 
 
-EXPRESSIONS = st.tuples(fields(0, 59), fields(0, 23), fields(1, 31), fields(1, 12), fields(0, 7)).map(
-    " ".join
-)
+EXPRESSIONS = st.tuples(fields(0, 59), fields(0, 23), fields(1, 31), fields(1, 12), fields(0, 7)).map(" ".join)
 POLICIES = st.fixed_dictionaries(
     {
         "gap": st.sampled_from(["run_after", "skip", "shift"]),
@@ -127,9 +125,7 @@ def test_the_normal_form_reads_back_and_is_its_own_normal_form(spec: dict[str, A
 
 @settings(max_examples=100, deadline=None)
 @given(SPECS, INSTANTS, st.text(min_size=1, max_size=20))
-def test_jitter_keeps_the_order_and_never_reaches_the_next(
-    spec: dict[str, Any], at: int, job_id: str
-) -> None:
+def test_jitter_keeps_the_order_and_never_reaches_the_next(spec: dict[str, Any], at: int, job_id: str) -> None:
     schedule = parsed(spec, at)
     tolerance_s = default_tolerance_s(schedule)
     gap_s = shortest_gap_s(schedule)
@@ -155,9 +151,7 @@ FIXED = st.tuples(st.integers(0, 59), st.integers(0, 23), st.sampled_from(["*", 
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    FIXED, st.sampled_from(["skip", "next_working_day"]), st.integers(1_760_000_000_000, 1_820_000_000_000)
-)
+@given(FIXED, st.sampled_from(["skip", "next_working_day"]), st.integers(1_760_000_000_000, 1_820_000_000_000))
 def test_nothing_runs_on_an_excluded_day_and_order_holds(text: str, how: str, at: int) -> None:
     spec = {"cron": text, "zone": "Europe/Berlin", "calendars": {"exclude": ["c"], "on_excluded": how}}
     schedule, known = schedule_from_spec(parse_schedule_spec(spec, at)), {"c": CALENDAR}

@@ -60,9 +60,7 @@ def build_rule(spec: Mapping[str, Any], *, is_member: bool = False) -> Rule:
 def _kind(spec: Mapping[str, Any]) -> str:
     kinds = [kind for kind in KEYS if kind in spec]
     if len(kinds) != 1:
-        raise unreadable(
-            "schedule", f"a stored schedule has one of {', '.join(KEYS)}, this one {kinds or 'none'}"
-        )
+        raise unreadable("schedule", f"a stored schedule has one of {', '.join(KEYS)}, this one {kinds or 'none'}")
     return kinds[0]
 
 

@@ -59,9 +59,7 @@ def _entries(spec: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
     """(path, entry) of a list."""
     entries = spec.get(key, [])
     if not isinstance(entries, list | tuple) or len(entries) > _ENTRIES_MAX:
-        raise _bad(
-            f"calendar.{key}", "is no list, or too long", f"give a list of at most {_ENTRIES_MAX} entries"
-        )
+        raise _bad(f"calendar.{key}", "is no list, or too long", f"give a list of at most {_ENTRIES_MAX} entries")
     return [(f"calendar.{key}[{number}]", entry) for number, entry in enumerate(entries)]
 
 
@@ -105,9 +103,7 @@ def _windows(entries: Iterable[tuple[str, Any]]) -> Iterable[tuple[int, int]]:
             start, end = _moment(entry.get("from"), f"{path}.from"), _moment(entry.get("to"), f"{path}.to")
             yield start, end if end > start else end + WEEK_S
         else:
-            raise _bad(
-                path, f"{entry!r} is no window", 'write "sat", or {"from": "fri 18:00", "to": "mon 06:00"}'
-            )
+            raise _bad(path, f"{entry!r} is no window", 'write "sat", or {"from": "fri 18:00", "to": "mon 06:00"}')
 
 
 def _moment(text: object, path: str) -> int:

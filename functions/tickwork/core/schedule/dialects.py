@@ -72,9 +72,7 @@ def _refusal(dialect: str, what: str, text: str) -> ScheduleRefused:
     try:
         translated = translate(text, dialect)
     except ScheduleRefused as error:
-        return _refuse(
-            reason, f"{what}, not plain cron, and it is not valid there: {error.detail}", error.remedy
-        )
+        return _refuse(reason, f"{what}, not plain cron, and it is not valid there: {error.detail}", error.remedy)
     plain = str(translated["cron"]) if set(translated) == {"cron"} else None
     shown = f'"{plain}"' if plain else json.dumps(translated)
     return _refuse(reason, f"{what}, not plain cron", f'write {shown}, or give "dialect": "{dialect}"', plain)
@@ -105,9 +103,7 @@ def translate(text: str, dialect: str) -> dict[str, object]:
             )
         return _translate(_QUARTZ, parts[:6], parts[6] if len(parts) == 7 else "*")
     if len(parts) != 6:
-        raise _refuse(
-            "wrong_fields", f"EventBridge has six fields, got {len(parts)}", "minute first, year last"
-        )
+        raise _refuse("wrong_fields", f"EventBridge has six fields, got {len(parts)}", "minute first, year last")
     return _translate(_EVENTBRIDGE, parts[:5], parts[5])
 
 

@@ -75,9 +75,7 @@ def _is_recurring(rule: Rule) -> bool:
     return not isinstance(rule, AtRule)
 
 
-def next_after(
-    schedule: Schedule, after_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS
-) -> int | None:
+def next_after(schedule: Schedule, after_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS) -> int | None:
     """The first occurrence strictly after `after_ms`, in epoch milliseconds; None when the schedule is over.
 
     `calendars` must hold those the schedule names (`calendar_names`), else `ScheduleRefused`.
@@ -90,9 +88,7 @@ def next_after(
     return None if found is None else found * 1000
 
 
-def prev_before(
-    schedule: Schedule, before_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS
-) -> int | None:
+def prev_before(schedule: Schedule, before_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS) -> int | None:
     """The last occurrence strictly before `before_ms`, in epoch milliseconds; None when there was none."""
     before_s = -(-before_ms // 1000)
     if schedule.exclusion is None:

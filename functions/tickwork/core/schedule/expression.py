@@ -89,9 +89,7 @@ def _day_rule(dom: Field, month: Field, dow: Field) -> DayRule:
     )
 
 
-def parse_expression(
-    text: object, *, seconds: bool = False, letters: bool = False, job_id: str = ""
-) -> Expression:
+def parse_expression(text: object, *, seconds: bool = False, letters: bool = False, job_id: str = "") -> Expression:
     """Parse a cron expression of five fields (six, seconds first, when `seconds`).
 
     Raises `ScheduleRefused` with `field` "cron" or "cron.<field>".
@@ -119,9 +117,7 @@ def split(text: object) -> list[str]:
         raise _refuse("bad_type", f"cron is a text, not {type(text).__name__}", 'write it as "0 2 * * *"')
     text = text.strip(" \t\r\n")
     if len(text) > EXPRESSION_LENGTH_MAX:
-        raise _refuse(
-            "too_long", f"the expression has {len(text)} characters", f"use at most {EXPRESSION_LENGTH_MAX}"
-        )
+        raise _refuse("too_long", f"the expression has {len(text)} characters", f"use at most {EXPRESSION_LENGTH_MAX}")
     for position, char in enumerate(text, start=1):
         if not (char.isascii() and (char.isprintable() or char == "\t")):
             raise _foreign_character(char, position)
@@ -147,15 +143,11 @@ def _macro(text: str) -> str:
     if text in MACROS:
         return MACROS[text]
     if text == "@reboot":
-        raise _refuse(
-            "reboot", "@reboot is no time: nothing here boots", "trigger the job from the deployment"
-        )
+        raise _refuse("reboot", "@reboot is no time: nothing here boots", "trigger the job from the deployment")
     if text == "@every_minute":
         raise _refuse("unknown_nickname", "@every_minute is not known here", "write * * * * *", "* * * * *")
     guess = closest(text, MACROS)
-    raise _refuse(
-        "unknown_nickname", f"{text!r} is no macro", f"write {guess or 'one of ' + ', '.join(MACROS)}", guess
-    )
+    raise _refuse("unknown_nickname", f"{text!r} is no macro", f"write {guess or 'one of ' + ', '.join(MACROS)}", guess)
 
 
 def _wrong_count(parts: list[str], *, seconds: bool) -> ScheduleRefused:

@@ -108,9 +108,7 @@ def _step_proposal(kind: FieldKind, low: int, step: int) -> str:
 
 def _parse_step(kind: FieldKind, item: str, text: str) -> int:
     if not is_number(text):
-        raise bad(
-            kind, "bad_step", f"the step of {item!r} is no number", "write the step as digits, such as */5"
-        )
+        raise bad(kind, "bad_step", f"the step of {item!r} is no number", "write the step as digits, such as */5")
     step = int(text)
     if step == 0:
         raise bad(kind, "step_zero", f"{item!r} has step zero", "use a step of at least 1, or leave it out")

@@ -54,9 +54,7 @@ def parse_range(kind: FieldKind, item: str, body: str, step: int) -> tuple[int, 
     """(first, last, normal text) of a range `body` inside `item`; `step` only serves the suggestion."""
     parts = body.split("-")
     if len(parts) != 2 or not all(parts):
-        raise bad(
-            kind, "bad_range", f"{item!r} is no range", f"write two values from {kind.allowed()}, as in 1-5"
-        )
+        raise bad(kind, "bad_range", f"{item!r} is no range", f"write two values from {kind.allowed()}, as in 1-5")
     low, high = (parse_value(kind, part, item) for part in parts)
     if kind is DOW and high == 0 and low > 0 and not parts[1][0].isdigit():
         high = 7  # mon-sun, sat-sun: by name, Sunday may end a week
@@ -100,23 +98,15 @@ def parse_value(kind: FieldKind, text: str, item: str) -> int:
 
 def _unknown_value(kind: FieldKind, text: str, item: str) -> ScheduleRefused:
     folded = text.casefold()
-    guess = LONG_NAMES.get(folded) or (
-        closest(folded, kind.names) if kind.names and folded.isalpha() else None
-    )
+    guess = LONG_NAMES.get(folded) or (closest(folded, kind.names) if kind.names and folded.isalpha() else None)
     if guess in kind.names:
         reason = "bad_day_name" if kind is DOW else "bad_month_name"
-        return bad(
-            kind, reason, f"{text!r} is no {kind.name} name", f"write {guess}", item.replace(text, str(guess))
-        )
+        return bad(kind, reason, f"{text!r} is no {kind.name} name", f"write {guess}", item.replace(text, str(guess)))
     if guess in DAY_NAMES or guess in MONTH_NAMES or folded in DAY_NAMES or folded in MONTH_NAMES:
         where = (
-            "day-of-week (the last field)"
-            if (guess or folded) in DAY_NAMES
-            else "month (the field before the last)"
+            "day-of-week (the last field)" if (guess or folded) in DAY_NAMES else "month (the field before the last)"
         )
-        return bad(
-            kind, "misplaced_name", f"{text!r} cannot stand in {item!r}", f"names belong to the {where} field"
-        )
+        return bad(kind, "misplaced_name", f"{text!r} cannot stand in {item!r}", f"names belong to the {where} field")
     if "~" in text:
         return bad(
             kind,
@@ -140,9 +130,7 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 4
 
 
-def bad(
-    kind: FieldKind, reason: str, detail: str, remedy: str, proposal: str | None = None
-) -> ScheduleRefused:
+def bad(kind: FieldKind, reason: str, detail: str, remedy: str, proposal: str | None = None) -> ScheduleRefused:
     """The refusal of something in a field. `proposal` is the text to put in the place of the item."""
     return ScheduleRefused(
         reason, f"{kind.name} field: {detail}", field=f"cron.{kind.key}", remedy=remedy, proposal=proposal

@@ -80,9 +80,7 @@ def read_instant_s(text: object, field: str, *, round_up: bool = True) -> int:
     time = read_time(text, field)
     if time.offset_s is None:
         detail = f"{text!r} has no offset, so it names no instant"
-        raise ScheduleRefused(
-            "no_offset", detail, field=field, remedy="end it with Z or with an offset like +02:00"
-        )
+        raise ScheduleRefused("no_offset", detail, field=field, remedy="end it with Z or with an offset like +02:00")
     local_s = time.ceil_local_s() if round_up else time.local_s
     return in_range(local_s - time.offset_s, field)
 

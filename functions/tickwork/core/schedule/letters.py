@@ -30,9 +30,7 @@ def parse_hashed(kind: FieldKind, item: str, body: str, step: int | None, job_id
             raise bad(kind, "bad_hash", f"{item!r} is not understood", "write H, H/15, H(0-29) or H(0-29)/10")
         low, high, _ = parse_range(kind, item, inner[1:-1], 1)
     if not job_id:
-        raise bad(
-            kind, "hash_without_job", f"{item!r} is derived from the job's id", "give a job id, or a number"
-        )
+        raise bad(kind, "hash_without_job", f"{item!r} is derived from the job's id", "give a job id, or a number")
     number = int.from_bytes(sha256(f"H|{kind.key}|{job_id}".encode()).digest()[:8])
     if step is None:
         value = low + number % (high - low + 1)
@@ -48,9 +46,7 @@ def has_letter(kind: FieldKind, item: str) -> bool:
         return True
     if kind is DOM:
         return folded == "w" or (folded[:1] == "l") or (folded[-1:] == "w" and folded[:-1].isdigit())
-    return folded in ("l", "w") or (
-        folded[-1:] == "l" and (folded[:-1] in DAY_NAMES or folded[:-1].isdigit())
-    )
+    return folded in ("l", "w") or (folded[-1:] == "l" and (folded[:-1] in DAY_NAMES or folded[:-1].isdigit()))
 
 
 def parse_letter(kind: FieldKind, item: str, whole: str, *, allowed: bool) -> str:
@@ -71,14 +67,10 @@ def parse_letter(kind: FieldKind, item: str, whole: str, *, allowed: bool) -> st
             return f"{int(upper[:-1])}W"
         raise bad(kind, "bad_value", f"{item!r} is not understood", "write L, L-3, LW or 15W")
     if upper == "L":
-        raise bad(
-            kind, "bad_value", "L alone is no weekday", "write 6 for Saturday, or 5L for the last Friday", "6"
-        )
+        raise bad(kind, "bad_value", "L alone is no weekday", "write 6 for Saturday, or 5L for the last Friday", "6")
     if upper.endswith("L"):
         return f"{parse_value(kind, item[:-1], item) % 7}L"
     day, _, nth = item.partition("#")
     if not is_number(nth) or not 1 <= int(nth) <= 5:
-        raise bad(
-            kind, "bad_value", f"{item!r}: a month has no such week", "write a number from 1 to 5 after #"
-        )
+        raise bad(kind, "bad_value", f"{item!r}: a month has no such week", "write a number from 1 to 5 after #")
     return f"{parse_value(kind, day, item) % 7}#{int(nth)}"

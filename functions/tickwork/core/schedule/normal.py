@@ -29,9 +29,7 @@ from tickwork.core.schedule.spec_keys import (
 from tickwork.core.schedule.zone import zone_named
 
 
-def normalise(
-    spec: Mapping[str, object], *, now_ms: int, job_id: str = "", zone: str = "UTC"
-) -> dict[str, Any]:
+def normalise(spec: Mapping[str, object], *, now_ms: int, job_id: str = "", zone: str = "UTC") -> dict[str, Any]:
     """The normal form of a user's spec. `zone` is the default for members of a union."""
     if not isinstance(spec, Mapping):
         raise ScheduleRefused(

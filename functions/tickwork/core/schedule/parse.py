@@ -66,9 +66,7 @@ def _from_json(text: str) -> Schedule:
     return Schedule(build_rule(spec), text, build_exclusion(spec))
 
 
-def first_due(
-    schedule: Schedule, now_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS
-) -> int | None:
+def first_due(schedule: Schedule, now_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS) -> int | None:
     """The first occurrence of a job registered at `now_ms`, in epoch milliseconds.
 
     What lies at most a minute in the past (`PAST_GRACE_MS`) is due at once if the schedule is a single time;

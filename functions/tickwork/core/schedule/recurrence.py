@@ -20,9 +20,7 @@ from tickwork.core.schedule.walk import ClockChanges, resolve
 from tickwork.core.schedule.zone import Zone, zone_named
 
 _DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-_BASIC_TIME: Final = re.compile(
-    r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z)?)?", re.ASCII
-)
+_BASIC_TIME: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:T([0-9]{2})([0-9]{2})([0-9]{2})(Z)?)?", re.ASCII)
 _REPEAT: Final = re.compile(r"R([0-9]{1,5})?/([^/]+)/(P[^/]+)", re.ASCII)
 _CALENDAR_STEP: Final = re.compile(r"P(?:([0-9]{1,3})Y)?(?:([0-9]{1,4})M)?", re.ASCII)
 
@@ -78,9 +76,7 @@ def _read_lines(text: str, zone: Zone) -> tuple[int | None, str, Zone]:
                 raise bad_rrule("there are two RRULEs", "join two schedules with any_of")
             rule = rest or name
         elif head:
-            raise bad_rrule(
-                f"{name} lines are not supported", "leave days out with a calendar, add days with any_of"
-            )
+            raise bad_rrule(f"{name} lines are not supported", "leave days out with a calendar, add days with any_of")
     if not rule:
         raise bad_rrule("there is no FREQ", 'write "FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0"')
     return start, rule, zone

@@ -48,9 +48,7 @@ def replan(
     """
     if pending_scheduled_at_ms <= now_ms:
         return Replan("keep", pending_scheduled_at_ms, is_due=True)
-    found = _same_occurrence(
-        schedule, pending_scheduled_at_ms, last_scheduled_at_ms, last_offset_s, calendars
-    )
+    found = _same_occurrence(schedule, pending_scheduled_at_ms, last_scheduled_at_ms, last_offset_s, calendars)
     if found is None:
         return Replan("drop", None)
     if found == pending_scheduled_at_ms:

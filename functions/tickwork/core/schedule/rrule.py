@@ -43,9 +43,7 @@ def read_parts(text: str) -> dict[str, str]:
     for item in text.upper().strip("; ").split(";"):
         key, sign, value = item.partition("=")
         if not sign or not value or key in parts or not (key in _KEYS or key in ("COUNT", "UNTIL")):
-            raise bad_rrule(
-                f"{item!r} is not understood", f"use {', '.join(sorted(_KEYS))}, COUNT or UNTIL, each once"
-            )
+            raise bad_rrule(f"{item!r} is not understood", f"use {', '.join(sorted(_KEYS))}, COUNT or UNTIL, each once")
         parts[key] = value
     freq = parts.get("FREQ")
     if freq in _FAST:
@@ -70,9 +68,7 @@ def parse_rrule(text: str, start_local_s: int) -> RRuleTimes:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise bad_rrule(f"the rule is not valid: {error}", "check the values of its BY... parts") from None
     if first is None:
-        raise ScheduleRefused(
-            "never_fires", "the rule matches no date", field="rrule", remedy="check its BY... parts"
-        )
+        raise ScheduleRefused("never_fires", "the rule matches no date", field="rrule", remedy="check its BY... parts")
     return times
 
 

@@ -94,6 +94,4 @@ def one_of(value: object, known: tuple[str, ...], field: str) -> str:
         return value
     guess = closest(str(value), known)
     remedy = f"use one of {', '.join(known)}" + (f"; did you mean {guess}?" if guess else "")
-    raise ScheduleRefused(
-        "unknown_value", f"{value!r} is not known", field=field, remedy=remedy, proposal=guess
-    )
+    raise ScheduleRefused("unknown_value", f"{value!r} is not known", field=field, remedy=remedy, proposal=guess)

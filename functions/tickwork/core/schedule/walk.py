@@ -124,9 +124,7 @@ def _made_up_next(wall: WallClock, segment: Segment, changes: ClockChanges, at: 
     return shifted if regular is None else min(shifted, regular - segment.offset_s)
 
 
-def _made_up_prev(
-    wall: WallClock, segment: Segment, changes: ClockChanges, at: int, regular: int | None
-) -> int | None:
+def _made_up_prev(wall: WallClock, segment: Segment, changes: ClockChanges, at: int, regular: int | None) -> int | None:
     """The later of `regular` and the run made up for the gap before `segment`."""
     lost = skipped_range(segment)
     if lost is None or changes.gap == "skip":

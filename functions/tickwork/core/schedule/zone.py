@@ -167,9 +167,7 @@ def _unknown_zone(key: str, field: str) -> ScheduleRefused:
     remedy = f"did you mean {guess}?" if guess else "use an IANA name such as Europe/Berlin or UTC"
     if any(sign in key for sign in "+-") and any(c.isdigit() for c in key):
         remedy += " A fixed offset is no zone: it knows no daylight saving"
-    return ScheduleRefused(
-        "unknown_zone", f"{key!r} is no time zone", field=field, remedy=remedy, proposal=guess
-    )
+    return ScheduleRefused("unknown_zone", f"{key!r} is no time zone", field=field, remedy=remedy, proposal=guess)
 
 
 def _suggest(key: str) -> str | None:
