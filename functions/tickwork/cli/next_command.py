@@ -19,9 +19,9 @@ from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.calendar_spec import parse_calendar
 from tickwork.core.schedule.dialects import DIALECTS
 from tickwork.core.schedule.engine import Schedule
-from tickwork.core.schedule.instant import in_range, read_time
-from tickwork.core.schedule.limits import PREVIEW_MAX
-from tickwork.core.schedule.parse import parse_schedule
+from tickwork.core.schedule.instant import read_time
+from tickwork.core.schedule.limits import FIRST_S, LAST_S, PREVIEW_MAX
+from tickwork.core.schedule.parse import parse_schedule, read_schedule
 from tickwork.core.schedule.preview import as_lines, as_rows, error_lines, preview
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.walk import FOLDS, GAPS
@@ -85,7 +85,9 @@ def _show(options: dict[str, Any]) -> None:
     reference_ms = before_ms if before_ms is not None else after_ms if after_ms is not None else now_ms
     # The schedule is read as if registered at the instant asked about, so that a preview of last year works.
     calendars = _read_calendars(options["calendars"])
-    schedule = parse_schedule(_spec(options), now_ms=reference_ms, job_id=options["job_id"])
+    # Without one it must still be due some day, as when it is registered.
+    read = parse_schedule if after_ms is None and before_ms is None else read_schedule
+    schedule = read(_spec(options), now_ms=reference_ms, job_id=options["job_id"])
     found = preview(
         schedule, count=options["count"] or 5, after_ms=None if before_ms is not None else reference_ms,
         before_ms=before_ms, calendars=calendars,
@@ -105,9 +107,14 @@ def _warn(schedule: Schedule) -> None:
 
 
 def _spec(options: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any]
     if options["spec"]:
         with click.open_file(options["spec"], encoding="utf-8") as file:
-            spec: dict[str, Any] = _json(file.read(), "spec")
+            spec = _json(file.read(), "spec")
+        if not isinstance(spec, dict):
+            raise ScheduleRefused(
+                "bad_type", "the file holds no object", field="spec", remedy='write {"cron": "0 2 * * *"}'
+            )
     else:
         spec = {} if options["expression"] is None else {"cron": options["expression"]}
     spec |= {key: options[key] for key in _SPEC_OPTIONS if options[key] is not None}
@@ -149,5 +156,7 @@ def _instant_ms(text: str, field: str, *, up: bool = False) -> int:
             "no_offset", f"{text!r} has no offset, so it names no instant", field=field,
             remedy="end it with Z or with an offset like +02:00",
         )  # fmt: skip
+    # The first and last days of the calendar cannot be computed; looking from there is looking from the edge.
+    seconds = min(max(moment.local_s - moment.offset_s, FIRST_S), LAST_S)
     whole_ms, rest = divmod(moment.nanoseconds, 1_000_000)
-    return in_range(moment.local_s - moment.offset_s, field) * 1000 + whole_ms + (1 if up and rest else 0)
+    return seconds * 1000 + whole_ms + (1 if up and rest else 0)

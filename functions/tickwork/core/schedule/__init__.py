@@ -13,7 +13,7 @@ from tickwork.core.schedule.calendar_spec import parse_calendar
 from tickwork.core.schedule.engine import Schedule, next_after, prev_before
 from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
 from tickwork.core.schedule.occurrence import Occurrence, occurrences, occurrences_before, scheduled_between
-from tickwork.core.schedule.parse import first_due, parse_schedule, schedule_from_spec
+from tickwork.core.schedule.parse import first_due, parse_schedule, read_schedule, schedule_from_spec
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.replan import Replan, replan
 from tickwork.core.schedule.zone import TZDATA_VERSION
@@ -34,6 +34,7 @@ __all__ = [
     "parse_calendar",
     "parse_schedule",
     "prev_before",
+    "read_schedule",
     "replan",
     "schedule_from_spec",
     "scheduled_between",

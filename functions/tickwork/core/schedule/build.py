@@ -14,8 +14,8 @@ from tickwork.core.schedule.exclusion import ON_EXCLUDED, Exclusion
 from tickwork.core.schedule.expression import parse_expression
 from tickwork.core.schedule.instant import read_instant_s, read_time
 from tickwork.core.schedule.limits import COUNT_MAX, MEMBERS_MAX
-from tickwork.core.schedule.recurrence import parse_rrule
 from tickwork.core.schedule.refusal import ScheduleRefused
+from tickwork.core.schedule.rrule import parse_rrule
 from tickwork.core.schedule.rules import (
     AtRule,
     BoundedRule,
@@ -26,6 +26,7 @@ from tickwork.core.schedule.rules import (
     ZonedRule,
     counted,
 )
+from tickwork.core.schedule.spec_keys import BOUND_KEYS, COMMON_KEYS
 from tickwork.core.schedule.walk import FIXED_TIME, FOLDS, GAPS, REAL_TIME, ClockChanges, resolve
 from tickwork.core.schedule.zone import Zone, zone_named
 
@@ -37,8 +38,6 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "rrule": ("rrule", "start_local", "zone", "dst"),
     "any_of": ("any_of",),
 }
-BOUND_KEYS: Final = ("start", "end", "count")
-COMMON_KEYS: Final = (*BOUND_KEYS, "calendars")
 
 
 def build_rule(spec: Mapping[str, Any], *, is_member: bool = False) -> Rule:
@@ -47,11 +46,11 @@ def build_rule(spec: Mapping[str, Any], *, is_member: bool = False) -> Rule:
     common = BOUND_KEYS if is_member else COMMON_KEYS
     for key in spec:
         if key not in KEYS[kind] and key not in common:
-            raise _unreadable(key, f"{key!r} does not belong to a {kind} schedule")
+            raise unreadable(key, f"{key!r} does not belong to a {kind} schedule")
     if kind == "any_of":
         members = spec["any_of"]
         if is_member or not isinstance(members, list) or not 1 <= len(members) <= MEMBERS_MAX:
-            raise _unreadable("any_of", f"any_of holds 1 to {MEMBERS_MAX} schedules, none of them an any_of")
+            raise unreadable("any_of", f"any_of holds 1 to {MEMBERS_MAX} schedules, none of them an any_of")
         rule: Rule = UnionRule(tuple(build_rule(member, is_member=True) for member in members))
     else:
         rule = _BUILDERS[kind](spec)
@@ -61,7 +60,7 @@ def build_rule(spec: Mapping[str, Any], *, is_member: bool = False) -> Rule:
 def _kind(spec: Mapping[str, Any]) -> str:
     kinds = [kind for kind in KEYS if kind in spec]
     if len(kinds) != 1:
-        raise _unreadable("schedule", f"a stored schedule has one of {', '.join(KEYS)}, this one {kinds or 'none'}")
+        raise unreadable("schedule", f"a stored schedule has one of {', '.join(KEYS)}, this one {kinds or 'none'}")
     return kinds[0]
 
 
@@ -108,7 +107,7 @@ def build_changes(spec: Mapping[str, Any]) -> ClockChanges:
         return FIXED_TIME
     gap, fold = dst.get("gap", FIXED_TIME.gap), dst.get("fold", FIXED_TIME.fold)
     if gap not in GAPS or fold not in FOLDS:
-        raise _unreadable("dst", f"gap {gap!r} or fold {fold!r} is not known")
+        raise unreadable("dst", f"gap {gap!r} or fold {fold!r} is not known")
     return ClockChanges(gap, fold)
 
 
@@ -118,7 +117,7 @@ def build_exclusion(spec: Mapping[str, Any]) -> Exclusion | None:
     if calendars is None:
         return None
     if calendars["on_excluded"] not in ON_EXCLUDED:
-        raise _unreadable("calendars.on_excluded", f"{calendars['on_excluded']!r} is not known")
+        raise unreadable("calendars.on_excluded", f"{calendars['on_excluded']!r} is not known")
     return Exclusion(tuple(calendars["exclude"]), calendars["on_excluded"])
 
 
@@ -128,7 +127,7 @@ def _bounded(rule: Rule, spec: Mapping[str, Any]) -> Rule:
     if count is None:
         return rule if start_s is None and end_s is None else BoundedRule(rule, start_s, end_s)
     if start_s is None or not isinstance(count, int) or not 1 <= count <= COUNT_MAX:
-        raise _unreadable("count", f"count is a number from 1 to {COUNT_MAX} and needs start")
+        raise unreadable("count", f"count is a number from 1 to {COUNT_MAX} and needs start")
     return counted(rule, start_s, end_s, count)
 
 
@@ -136,7 +135,8 @@ def _zone(spec: Mapping[str, Any]) -> Zone:
     return zone_named(spec.get("zone", "UTC"))
 
 
-def _unreadable(field: str, detail: str) -> ScheduleRefused:
+def unreadable(field: str, detail: str) -> ScheduleRefused:
+    """The refusal of a stored form that this version did not write."""
     return ScheduleRefused(
         "unreadable_spec",
         detail,

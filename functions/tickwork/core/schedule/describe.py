@@ -9,7 +9,16 @@ from __future__ import annotations
 from tickwork.core.schedule.duration import duration_text
 from tickwork.core.schedule.exclusion import Exclusion
 from tickwork.core.schedule.instant import local_text, utc_text
-from tickwork.core.schedule.rules import AtRule, BoundedRule, CronRule, RateRule, Rule, UnionRule
+from tickwork.core.schedule.rrule import RRuleTimes
+from tickwork.core.schedule.rules import (
+    AtRule,
+    BoundedRule,
+    CronRule,
+    RateRule,
+    Rule,
+    UnionRule,
+    ZonedRule,
+)  # fmt: skip
 from tickwork.core.schedule.words import expression_words
 
 
@@ -37,7 +46,10 @@ def _rule_words(rule: Rule) -> str:
         if rule.local_s is not None:
             return f"once, at {local_text(rule.local_s)} {rule.zone.key} time"
         return f"once, at {utc_text(rule.at_s)}"
-    return str(rule)
+    if isinstance(rule, ZonedRule) and isinstance(rule.wall, RRuleTimes):
+        start = local_text(rule.wall.start_local_s)
+        return f"by the rule {rule.wall.text}, counted from {start}, {rule.zone.key} time"
+    raise TypeError(f"no words for {type(rule).__name__}")
 
 
 def _bounds_words(rule: BoundedRule) -> str:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from tickwork.core.schedule.field import DOM, DOW, HOUR, MINUTE, MONTH, SECOND, FieldKind
+from tickwork.core.schedule.field_kind import DOM, DOW, HOUR, MINUTE, MONTH, SECOND, FieldKind
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.zone import zone_names
 

@@ -15,7 +15,8 @@ from typing import Final
 
 from tickwork.core.schedule import dialects
 from tickwork.core.schedule.days import DayRule
-from tickwork.core.schedule.field import FIVE, SIX, Field, parse_field
+from tickwork.core.schedule.field import Field, parse_field
+from tickwork.core.schedule.field_kind import FIVE, SIX
 from tickwork.core.schedule.limits import EXPRESSION_LENGTH_MAX
 from tickwork.core.schedule.refusal import ScheduleRefused, closest
 from tickwork.core.schedule.walltimes import WallTimes

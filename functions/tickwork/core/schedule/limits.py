@@ -46,8 +46,11 @@ EXCLUDED_STEPS_MAX: Final = 2_000
 #: "The next working day" is looked for this far; later, the occurrence is dropped.
 SHIFT_DAYS_MAX: Final = 31
 
-#: Occurrences looked at to order the moved ones: 31 days of a job of every minute.
-SHIFT_STEPS_MAX: Final = 31 * 1_440 + 1
+#: What may be moved to the next working day is at least this far apart.
+MOVABLE_GAP_MIN_S: Final = HOUR_S
+
+#: Occurrences looked at to order the moved ones: those of an hourly job in two months.
+SHIFT_STEPS_MAX: Final = 62 * 24 + 1
 
 #: A one-shot this much in the past is still accepted, and is due at once: clocks differ and requests travel.
 PAST_GRACE_MS: Final = 60_000

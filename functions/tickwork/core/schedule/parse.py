@@ -14,26 +14,36 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from tickwork.core.schedule.build import build_exclusion, build_rule
+from tickwork.core.schedule.build import build_exclusion, build_rule, unreadable
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after
 from tickwork.core.schedule.instant import utc_text_ms
-from tickwork.core.schedule.limits import DAY_S, PAST_GRACE_MS
+from tickwork.core.schedule.jitter import shortest_gap_s
+from tickwork.core.schedule.limits import MOVABLE_GAP_MIN_S, PAST_GRACE_MS
 from tickwork.core.schedule.normal import normalise
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, UnionRule
 
 
 def parse_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") -> Schedule:
-    """Read a user's spec (`docs/schedules.md` lists its keys).
+    """Read a user's spec (`docs/schedules.md` lists its keys) for a job that is to be registered.
 
     `now_ms` resolves a delay and a missing anchor; `job_id` resolves `H`. Raises `ScheduleRefused` (a
-    `BadSchedule`) with `field`, `remedy`, `reason` and, where there is one, `proposal`.
+    `BadSchedule`) with `field`, `remedy`, `reason` and, where there is one, `proposal`, also when the
+    schedule would never be due again. The normal form is accepted too, and stays as it is.
     """
-    schedule = schedule_from_spec(normalise(spec, now_ms=now_ms, job_id=job_id))
-    _check_possible(schedule.rule, now_ms // 1000)
+    schedule = read_schedule(spec, now_ms=now_ms, job_id=job_id)
     if first_due(schedule, now_ms) is None:
         raise _over(schedule, now_ms)
+    return schedule
+
+
+def read_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") -> Schedule:
+    """The same for a schedule that is only looked at: it may be over. It is still refused when it names a
+    date that never comes."""
+    schedule = schedule_from_spec(normalise(spec, now_ms=now_ms, job_id=job_id))
+    _check_possible(schedule.rule)
+    _check_movable(schedule)
     return schedule
 
 
@@ -42,7 +52,12 @@ def schedule_from_spec(spec: Mapping[str, object]) -> Schedule:
 
     Raises `ScheduleRefused` when it is not one this version understands: keep such an item, never rewrite it.
     """
-    return _from_json(json.dumps(spec, sort_keys=True, separators=(",", ":")))
+    try:
+        # `default`: DynamoDB gives whole numbers back as Decimals.
+        return _from_json(json.dumps(spec, sort_keys=True, separators=(",", ":"), default=int))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        # What another version wrote may have any shape.
+        raise unreadable("schedule", f"the stored schedule is not one of this version: {error!r}") from None
 
 
 @lru_cache(maxsize=16_384)
@@ -64,13 +79,13 @@ def first_due(schedule: Schedule, now_ms: int, calendars: Mapping[str, Calendar]
     return None if found is None else found * 1000
 
 
-def _check_possible(rule: Rule, now_s: int) -> None:
+def _check_possible(rule: Rule) -> None:
     if isinstance(rule, BoundedRule):
-        _check_possible(rule.rule, now_s)
+        _check_possible(rule.rule)
     elif isinstance(rule, UnionRule):
         for member in rule.members:
-            _check_possible(member, now_s)
-    elif isinstance(rule, CronRule) and rule.expression.wall_times().days.next_day(now_s // DAY_S) is None:
+            _check_possible(member)
+    elif isinstance(rule, CronRule) and rule.expression.wall_times().days.next_day(0) is None:
         *_, dom, month, dow = rule.expression.fields
         raise ScheduleRefused(
             "never_fires",
@@ -78,6 +93,19 @@ def _check_possible(rule: Rule, now_s: int) -> None:
             field="cron",
             remedy="choose a day that exists in one of the months",
         )
+
+
+def _check_movable(schedule: Schedule) -> None:
+    """Moving to the next working day is for jobs of a few times a day: a job of every minute would pile up
+    hundreds of runs there, and finding their order would cost as many searches."""
+    if schedule.exclusion is None or schedule.exclusion.on_excluded == "skip":
+        return
+    gap_s = shortest_gap_s(schedule)
+    if gap_s is not None and gap_s < MOVABLE_GAP_MIN_S:
+        raise ScheduleRefused(
+            "moved_too_often", f"a job that is due every {gap_s} s cannot be moved to the next working day",
+            field="calendars.on_excluded", remedy='use "skip"',
+        )  # fmt: skip
 
 
 def _over(schedule: Schedule, now_ms: int) -> ScheduleRefused:

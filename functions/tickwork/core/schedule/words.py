@@ -57,7 +57,7 @@ def _day_words(dom: Field, dow: Field) -> str:
     every_date, every_dow = dom.is_every, dow.is_every
     if every_date and every_dow:
         return "every day"
-    dates = "on day " + _list(dom, str) + " of the month"
+    dates = _date_words(dom)
     weekdays = "on " + _list(dow, lambda v: _DAYS[v])
     if every_date and dom.is_star:
         return weekdays
@@ -66,6 +66,14 @@ def _day_words(dom: Field, dow: Field) -> str:
     if every_date or every_dow:
         return "every day"  # joined by OR with a field that matches everything
     return f"{dates}, but only {weekdays}" if dom.is_star or dow.is_star else f"{dates} and also {weekdays}"
+
+
+def _date_words(dom: Field) -> str:
+    """Such as "on day 1, 15 and the last day of the month"."""
+    letters = [_letter_words(item, str) for item in dom.letters]
+    if dom.bits == 0:
+        return f"on {_joined(letters)} of the month"
+    return f"on day {_list(dom, str)} of the month"
 
 
 def _list(field: Field, name: Callable[[int], str]) -> str:
@@ -90,10 +98,10 @@ def _letter_words(item: str, name: Callable[[int], str]) -> str:
     if item == "LW":
         return "the last weekday"
     if item.endswith("W"):
-        return f"the weekday nearest to {item[:-1]}"
+        return f"the weekday nearest to day {item[:-1]}"
     if item[0].isdigit():
         return f"the last {name(int(item[0]))}"
-    return "the last" if item == "L" else f"the last but {item[2:]}"
+    return "the last day" if item == "L" else f"day {item[2:]} before the last"
 
 
 def _joined(parts: list[str]) -> str:
