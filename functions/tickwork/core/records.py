@@ -13,7 +13,7 @@ from typing import Any, Self
 from tickwork.core import lifecycle
 from tickwork.core.errors import TickworkError
 from tickwork.core.ids import job_id_of, run_id_of
-from tickwork.core.keys import LedgerKey, parse_ledger_key
+from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.writes import Item
 
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
@@ -253,8 +253,9 @@ class Retry:
     def from_item(cls, item: Item) -> Self:
         try:
             key = parse_ledger_key(item["pk"], item["sk"])
+            parse_ref(item["run_ref"])
             return cls(key, item["run_ref"], item["attempt"], item["status"])
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
 
 

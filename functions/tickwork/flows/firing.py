@@ -212,7 +212,12 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
         run_item = ports.store.get(TIMERS, stale.key.as_item())
         if job_item is None or run_item is None or run_item["status"] != lifecycle.PENDING:
             return []
-        job, run = Job.from_item(job_item), Run.from_item(run_item)
+        try:
+            job, run = Job.from_item(job_item), Run.from_item(run_item)
+        except Unreadable as error:
+            fired.set_aside += 1
+            _set_aside(ports, str(error))
+            return []
         step = _plan(ports, job, run)
         if step is None:
             fired.set_aside += 1
@@ -257,9 +262,15 @@ def _with_neighbours(message: ReadyMessage, previous_ms: int, next_ms: int) -> R
 
 
 def _runs_of(ports: Ports, retries: Sequence[Retry]) -> dict[str, Run | None]:
+    """The runs to retry, by ref; one that can not be read is left out, and so is set aside with its retry."""
     refs = sorted({retry.run_ref for retry in retries})
-    items = ports.store.get_many(TIMERS, [parse_ref(ref).as_item() for ref in refs])
-    return {ref: None if item is None else Run.from_item(item) for ref, item in zip(refs, items, strict=True)}
+    runs: dict[str, Run | None] = {}
+    for ref, item in zip(refs, ports.store.get_many(TIMERS, [parse_ref(ref).as_item() for ref in refs]), strict=True):
+        try:
+            runs[ref] = None if item is None else Run.from_item(item)
+        except Unreadable as error:
+            _set_aside(ports, str(error))
+    return runs
 
 
 def _retry_messages(
@@ -274,6 +285,9 @@ def _retry_messages(
     messages = []
     now_ms = ports.clock.now_ms()
     for retry in retries:
+        if retry.run_ref not in runs:
+            fired.set_aside += 1
+            continue
         run = runs[retry.run_ref]
         if run is None or run.status != lifecycle.WAITING or run.attempt + 1 != retry.attempt:
             commit(

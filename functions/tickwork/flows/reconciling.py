@@ -16,7 +16,7 @@ from tickwork.core.errors import BadSchedule
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
 from tickwork.core.messages import ReadyMessage
-from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable
+from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable, Work
 from tickwork.core.tables import JOBS, TIMERS
 from tickwork.core.writes import Committed, Item
 from tickwork.flows import creating, jobs, leasing
@@ -181,16 +181,22 @@ def _wake_lapsed(ports: Ports, items: list[Item]) -> int:
     """Send a run whose worker and message are both gone again: its start records the attempt as lost."""
     messages = []
     for item in items:
-        run = Run.from_item(item)
-        work = run.work
-        if work is None:
-            definition = ports.store.get(JOBS, {"job_id": run.key.job_id})
-            if definition is None:
-                continue
-            work = Job.from_item(definition).work
-        now_ms = ports.clock.now_ms()
-        messages.append(ReadyMessage(run.key, work, run.attempt + 1, now_ms, "audit"))
+        try:
+            run = Run.from_item(item)
+            work = run.work or _work_of(ports, run)
+        except Unreadable as error:
+            # One item must not stop the audit of all that come after it.
+            ports.signals.count("scheduler.set_aside_total")
+            ports.signals.log("item_set_aside", why=str(error))
+            continue
+        if work is not None:
+            messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
     return send_ready(ports, messages).sent
+
+
+def _work_of(ports: Ports, run: Run) -> Work | None:
+    definition = ports.store.get(JOBS, {"job_id": run.key.job_id})
+    return None if definition is None else Job.from_item(definition).work
 
 
 def lag_s(ports: Ports, slice_no: int) -> float:

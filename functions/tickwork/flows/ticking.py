@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tickwork.core import slices
 from tickwork.core.instants import second_of
-from tickwork.core.keys import BUCKET_S, bucket_of, parse_ledger_key, partition_of, second_range
+from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
 from tickwork.core.messages import Tick
 from tickwork.core.records import SliceLease
 from tickwork.core.tables import TIMERS
@@ -70,7 +70,7 @@ def _due_in_bucket(ports: Ports, partition: str, begin: int, end: int) -> set[in
     while begin <= end:
         low, high = second_range(begin, end)
         page = ports.store.query(TIMERS, partition, low, high, limit=LOOKAHEAD_ITEMS_MAX)
-        found |= {parse_ledger_key(item["pk"], item["sk"]).fire_second for item in page.items}
+        found |= {second_in(item["sk"]) for item in page.items}
         if page.more is None or not found:
             break
         begin = max(found) + 1  # whatever else is due in that second needs no second tick
