@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "spent"})
 _GRACE_MS = 100 * SECOND_MS
 """What became due this recently may still be on its way."""
-_LAG_MAX_MS = 150 * SECOND_MS
+_LAG_MAX_MS = 90 * SECOND_MS
 
 
 def pending(world: World) -> list[str]:
@@ -22,7 +22,7 @@ def pending(world: World) -> list[str]:
     reasons = [
         f"the slice {lease['slice']} is {now_ms // SECOND_MS - lease['done']} s behind"
         for lease in world.tables.items(LEASES)
-        if lease["done"] * SECOND_MS < now_ms - _LAG_MAX_MS - world.faults.skew_max_ms
+        if lease["done"] * SECOND_MS < now_ms - _LAG_MAX_MS - world.tick_every_ms - world.faults.skew_max_ms
     ]
     healed_ms = world.shape.start_ms + world.shape.safety_ms
     for item in world.tables.items(TIMERS):

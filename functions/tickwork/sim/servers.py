@@ -118,7 +118,7 @@ class _Work:
                 return False
             if beat is not None:
                 world.seen["heartbeat accepted"] += 1
-                process.call("extend", self.message.id, lambda: self.queue.delay(self.message.id, lease_s * SECOND_MS))
+                self._try(process, "extend", lambda: self.queue.delay(self.message.id, lease_s * SECOND_MS))
         return True
 
     def _end(self, process: Process, key: LedgerKey, token: int) -> None:
@@ -158,10 +158,14 @@ class _Work:
             self.queue.delay(self.message.id, declined.retry_after_ms)
 
     def _delete(self, process: Process) -> None:
+        self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
+
+    def _try(self, process: Process, verb: str, effect: Callable[[], None]) -> None:
+        """A call to the queue: if it fails, the message comes back, and is declined."""
         try:
-            process.call("delete message", self.message.id, lambda: self.queue.delete(self.message.id))
+            process.call(verb, self.message.id, effect)
         except WorldError:
-            pass  # it comes back, and is declined
+            self.world.seen["worker's queue call failed"] += 1
 
 
 def _request(process: Process, key: LedgerKey, body: dict[str, Any]) -> StartRequest:

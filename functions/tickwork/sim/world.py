@@ -60,7 +60,7 @@ class World:
             "ticks": SimQueue(self, "ticks", _TICKS_VISIBILITY_MS, lambda m: servers.scan(self, m), 10),
             f"ready-{POOL}": SimQueue(self, "ready", _READY_VISIBILITY_MS, lambda m: servers.work(self, m), 1),
         }
-        self._tick_every_ms = _TICK_EVERY_MS
+        self.tick_every_ms = _TICK_EVERY_MS
 
     @property
     def layout(self) -> Layout:
@@ -121,12 +121,12 @@ class World:
         """The trigger is loose: anywhere in its minute, sometimes twice, sometimes not at all."""
         loose = self.faults.strikes(self.rng, "ticker_loose")
         now_ms = self.kernel.now_ms
-        self.kernel.at(now_ms + self._tick_every_ms, self._tick)
+        self.kernel.at(now_ms + self.tick_every_ms, self._tick)
         for _ in range(self.rng.choice((0, 1, 2)) if loose else 1):
             self.kernel.at(now_ms + self.rng.randrange(MINUTE_MS if loose else SECOND_MS), lambda: servers.tick(self))
 
     def _audit(self) -> None:
-        self.kernel.at(self.kernel.now_ms + max(_AUDIT_EVERY_MS, self._tick_every_ms), self._audit)
+        self.kernel.at(self.kernel.now_ms + max(_AUDIT_EVERY_MS, self.tick_every_ms), self._audit)
         servers.audit(self)
 
     def _outage(self, queue: SimQueue) -> None:
@@ -154,14 +154,14 @@ class World:
             self.trace("world", "LAST RESORT", "; ".join(pending(self)[:5]))
             for job in self.shape.jobs:
                 clients.delete_job(self, f"{job.team}:{job.name}")
-            self._tick_every_ms = 20 * MINUTE_MS
+            self.tick_every_ms = 20 * MINUTE_MS
             self._look_until(began_ms + _LAST_RESORT_MS)
         if self.violation is None and (left := pending(self)):
             raise Violation("no-lost-timer", f"after a day without faults: {'; '.join(left[:5])}")
 
     def _look_until(self, until_ms: int) -> None:
         while self.violation is None and self.kernel.now_ms < until_ms:
-            self.kernel.run_until(self.kernel.now_ms + max(_LOOK_EVERY_MS, self._tick_every_ms // 3))
+            self.kernel.run_until(self.kernel.now_ms + max(_LOOK_EVERY_MS, self.tick_every_ms // 3))
             if not pending(self):
                 return
 

@@ -48,18 +48,17 @@ class CursorChecks:
         if before is not None and before["status"] == "pending":
             return
         lease = self._lease(slice_no)
-        if lease is None:
-            raise Violation("cursor-honest", f"{process.name} put {ref} into a slice without cursors")
         fenced = slice_key(self._world.cell, slice_no) in process.tokens
         unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced)
         self._unsent[slice_no][ref] = unsent
-        if unsent.second <= lease["done"]:
+        if lease is not None and unsent.second <= lease["done"]:
             self._passed(unsent, f"{process.name} put it behind the cursor")
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
             raise Violation("cursor-honest", f"{process.name} deleted the lease {before}")
         if before is None:
+            self._advanced(process, int(after["slice"].rpartition("#")[2]), after["done"])
             return
         for name in _CURSORS:
             if after[name] < before[name]:
