@@ -67,9 +67,18 @@ def renew(lease: SliceLease, now_ms: int) -> Update:
 
 
 def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
-    """Move the cursor to `done`, and give the lease back if that was all."""
+    """Move the cursor to `done`, and give the lease back if that was all.
+
+    Conditional on the cursor too: the first try of an earlier advance, its reply lost, may arrive after a later one,
+    under the same token, and would move it back.
+    """
     freed = {"owner": "", "lease_until_ms": 0} if release else {}
-    return Update(LEASES, _key(lease), _mine(lease), set={"done": max(done, lease.done), **freed})
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set={"done": done, **freed})
+
+
+def has_advanced(standing: SliceLease, lease: SliceLease, done: int) -> bool:
+    """Whether a refused advance is our own first try, which took effect."""
+    return standing.token == lease.token and standing.done == done
 
 
 def give_back(lease: SliceLease) -> Update:
