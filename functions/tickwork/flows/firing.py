@@ -223,7 +223,10 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
             fired.set_aside += 1
             _set_aside(ports, f"{run.key.ref}: pending, but its job ({job.status}) has another next occurrence")
             return []
-        if not step.writes or isinstance(_commit_fenced(ports, step.writes, firing), Committed):
+        if not step.writes:  # perhaps our own commit, its reply lost: then the next item is ours to see to
+            fired.materialised += [key for key in (job.next_key(run.key.cell),) if key is not None]
+            return _account(ports, step, firing, fired)
+        if isinstance(_commit_fenced(ports, step.writes, firing), Committed):
             return _account(ports, step, firing, fired)
     fired.unsent += 1
     ports.signals.log("chain_contended", ref=stale.key.ref, tries=STEP_TRIES_MAX)
