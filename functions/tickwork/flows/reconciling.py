@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tickwork.core import chain, lifecycle, slices
-from tickwork.core.errors import BadSchedule
+from tickwork.core.errors import BadSchedule, Unsent
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
 from tickwork.core.messages import ReadyMessage
@@ -22,7 +22,7 @@ from tickwork.core.writes import Committed, Item
 from tickwork.flows import creating, jobs, leasing
 from tickwork.flows.commit import commit
 from tickwork.flows.firing import read_items
-from tickwork.flows.sending import send_ready
+from tickwork.flows.sending import Sent, send_ready
 from tickwork.ports import Ports
 
 JOBS_PAGE = 100
@@ -92,7 +92,10 @@ def _check_next(ports: Ports, job: Job, repairs: Repairs) -> None:
     elif _is_overdue(ports, key):
         repairs.overdue += 1
         ports.signals.log("timer_overdue", ref=key.ref)
-        creating.follow_up(ports, [key], by="reconciler")
+        try:
+            creating.follow_up(ports, [key], by="reconciler")
+        except Unsent as error:  # it is overdue still, and the next pass finds it
+            ports.signals.log("overdue_unsent", ref=key.ref, why=str(error))
 
 
 def _replace_next(ports: Ports, read: Job) -> int:
@@ -151,24 +154,29 @@ def _audit(ports: Ports, slice_no: int, repairs: Repairs) -> None:
     last = min(last, first + AUDIT_BUCKETS_MAX * BUCKET_S)
     for bucket in range(bucket_of(first), bucket_of(last) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
-        for shard in ports.layout.shards_of(slice_no):
-            _audit_range(ports, partition_of(ports.layout.cell, shard, bucket), begin, end, repairs)
+        partitions = [partition_of(ports.layout.cell, shard, bucket) for shard in ports.layout.shards_of(slice_no)]
+        if not all([_audit_range(ports, partition, begin, end, repairs) for partition in partitions]):
+            last = begin - 1  # the queue took nothing: this bucket is the next pass's to repair
+            break
     if last >= first:
         commit(ports, slices.audit_done(lease, last))
 
 
-def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Repairs) -> None:
+def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Repairs) -> bool:
+    """Read a range again and repair it; False when something is to be sent again and could not be."""
     low, high = second_range(begin, end)
     more: str | None = None
     while True:
         page = ports.store.query(TIMERS, partition, low, high, limit=_LEDGER_PAGE, after=more)
         repairs.audited += len(page.items)
-        repairs.resent += creating.fire_overdue(ports, read_items(ports, page.items), "audit").sent
-        lapsed = [item for item in page.items if _has_lapsed(ports, item)]
-        repairs.resent += _wake_lapsed(ports, lapsed)
+        fired = creating.fire_overdue(ports, read_items(ports, page.items), "audit")
+        woken = _wake_lapsed(ports, [item for item in page.items if _has_lapsed(ports, item)])
+        repairs.resent += fired.sent + woken.sent
+        if fired.unsent or woken.unsent:
+            return False
         more = page.more
         if more is None:
-            return
+            return True
 
 
 def _has_lapsed(ports: Ports, item: Item) -> bool:
@@ -177,7 +185,7 @@ def _has_lapsed(ports: Ports, item: Item) -> bool:
     )
 
 
-def _wake_lapsed(ports: Ports, items: list[Item]) -> int:
+def _wake_lapsed(ports: Ports, items: list[Item]) -> Sent:
     """Send a run whose worker and message are both gone again: its start records the attempt as lost."""
     messages = []
     for item in items:
@@ -191,7 +199,7 @@ def _wake_lapsed(ports: Ports, items: list[Item]) -> int:
             continue
         if work is not None:
             messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
-    return send_ready(ports, messages).sent
+    return send_ready(ports, messages)
 
 
 def _work_of(ports: Ports, run: Run) -> Work | None:
