@@ -264,7 +264,8 @@ class SliceLease:
     """The lease of a slice and its cursors, all seconds since 1970.
 
     `closing`: windows up to here have been announced; `done`: they have been read and sent. `ticking`: ticks up
-    to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here.
+    to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
+    some minutes after; `audited_hour` and `audited_day`: a third and a fourth time.
     """
 
     slice: str
@@ -276,6 +277,8 @@ class SliceLease:
     ticking: int = 0
     ticked: int = 0
     audited: int = 0
+    audited_hour: int = 0
+    audited_day: int = 0
 
     def to_item(self) -> Item:
         return {f.name: getattr(self, f.name) for f in fields(self)}

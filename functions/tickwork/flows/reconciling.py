@@ -3,7 +3,7 @@
 - Each active recurring job has its next timer (chain-unbroken). A missing or ended one is replaced, one that has
   fallen behind the cursor is fired.
 - A job whose schedule could not be read is tried again; it was never deleted.
-- Every second of the ledger is read a second time some minutes later: a pending item that was passed is sent again,
+- Every second of the ledger is read again some minutes, an hour and a day later: a pending item that was passed is sent again,
   a run whose lease lapsed long ago gets a new message, so that the next start records the loss (no-lost-timer).
 """
 
@@ -26,8 +26,9 @@ from tickwork.flows.sending import Sent, send_ready
 from tickwork.ports import Ports
 
 JOBS_PAGE = 100
-AUDIT_AFTER_S = 300
-"""How long after its second a bucket is read again: longer than a window's retries, shorter than anybody's patience."""
+AUDITS = {"audited": 300, "audited_hour": 3_600, "audited_day": 86_400}
+"""How long after its second a bucket is read again, by the cursor that says how far that was done. The first is longer
+than a window's retries and shorter than anybody's patience; the later ones find what was alive then and died since."""
 
 AUDIT_BUCKETS_MAX = 720
 """Minutes audited in one pass: after an outage of days the audit catches up at 144 times real time."""
@@ -61,7 +62,8 @@ def reconcile(ports: Ports) -> Repairs:
         if position is None:
             break
     for slice_no in range(ports.layout.slices):
-        _audit(ports, slice_no, repairs)
+        for cursor in AUDITS:
+            _audit(ports, slice_no, cursor, repairs)
     ports.signals.observe("scheduler.definitions_without_next_timer", repairs.without_next)
     ports.signals.log("reconciled", **{name: getattr(repairs, name) for name in Repairs.__slots__})
     return repairs
@@ -145,12 +147,12 @@ def _is_overdue(ports: Ports, key: LedgerKey) -> bool:
 # --- ledger audit ---------------------------------------------------------------------------------------------
 
 
-def _audit(ports: Ports, slice_no: int, repairs: Repairs) -> None:
+def _audit(ports: Ports, slice_no: int, cursor: str, repairs: Repairs) -> None:
     lease = leasing.read_lease(ports, slice_no)
     if lease is None:
         return
-    last = min(second_of(ports.clock.now_ms()) - AUDIT_AFTER_S, lease.done)
-    first = lease.audited + 1
+    last = min(second_of(ports.clock.now_ms()) - AUDITS[cursor], lease.done)
+    first = getattr(lease, cursor) + 1
     last = min(last, first + AUDIT_BUCKETS_MAX * BUCKET_S)
     for bucket in range(bucket_of(first), bucket_of(last) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
@@ -159,7 +161,7 @@ def _audit(ports: Ports, slice_no: int, repairs: Repairs) -> None:
             last = begin - 1  # the queue took nothing: this bucket is the next pass's to repair
             break
     if last >= first:
-        commit(ports, slices.audit_done(lease, last))
+        commit(ports, slices.audit_done(lease, cursor, last))
 
 
 def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Repairs) -> bool:
