@@ -35,14 +35,15 @@ def _issue_for_slice(ports: Ports, slice_no: int) -> int:
     lease = leasing.standing_lease(ports, slice_no)
     first = max(lease.ticked, now_second - 1) + 1
     horizon = now_second + slices.TICK_HORIZON_S
-    if first > horizon or not isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed):
-        return 0  # nothing is missing, or another ticker is at it
-    due = _due_seconds(ports, slice_no, first, horizon)
-    due |= _keep_alive(first, horizon)
-    if lease.done < now_second - BUCKET_S:
-        due.add(now_second)  # the cursor lags: wake a scanner now
+    # A cursor that lags wakes a scanner now, also when all ticks have been issued: they may be lost, or (issued by a
+    # ticker whose clock ran ahead) too far in the future to help.
+    due = {now_second} if lease.done < now_second - BUCKET_S else set()
+    missing = first <= horizon and isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed)
+    if missing:  # else another ticker is at it
+        due |= _due_seconds(ports, slice_no, first, horizon) | _keep_alive(first, horizon)
     sent = send_ticks(ports, [Tick(ports.layout.cell, slice_no, second) for second in sorted(due)])
-    commit(ports, slices.ticks_issued(_claimed(lease, horizon), horizon))
+    if missing:
+        commit(ports, slices.ticks_issued(_claimed(lease, horizon), horizon))
     return sent
 
 
