@@ -102,7 +102,10 @@ def _check_next(ports: Ports, job: Job, repairs: Repairs) -> None:
 
 def _replace_next(ports: Ports, read: Job) -> int:
     """1 when the job (read again, consistently: the scan may be behind) has no pending next item."""
-    job = jobs.get_job(ports, read.job_id)
+    item = ports.store.get(JOBS, read.key())
+    if item is None:
+        return 0
+    job = Job.from_item(item)
     key = job.next_key(ports.layout.cell)
     standing = None if key is None else ports.store.get(TIMERS, key.as_item())
     if job.status != ACTIVE or (standing is not None and standing["status"] == lifecycle.PENDING):
