@@ -64,10 +64,10 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
 
 
 def read_pending(ports: Ports, keys: Sequence[LedgerKey]) -> list[Run | Retry]:
-    """The items of these keys that are pending, read consistently."""
+    """The items of these keys that are pending, read consistently. A key that is named twice is read once."""
     if not keys:
         return []
-    items = ports.store.get_many(TIMERS, [key.as_item() for key in keys])
+    items = ports.store.get_many(TIMERS, [key.as_item() for key in dict.fromkeys(keys)])
     return read_items(ports, (item for item in items if item is not None))
 
 

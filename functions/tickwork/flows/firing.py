@@ -125,11 +125,9 @@ def _step_chains(
             _set_aside(ports, f"{run.key.ref}: its job is not in the jobs table, or can not be read")
             continue
         step = _plan(ports, job, run)
-        if step is None:
+        if step is None or not step.writes:
+            # It is not the job's next any more: passed or moved since it was read. Its own state tells which.
             messages += _step_again(ports, run, firing, fired)
-            continue
-        if not step.writes:
-            messages += _account(ports, step, firing, fired)
             continue
         if size + len(step.writes) > TRANSACTION_WRITES_MAX - 1:
             messages += _commit_batch(ports, batch, firing, fired)
@@ -206,7 +204,8 @@ def _commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing) -> Com
 
 
 def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[ReadyMessage]:
-    """A refused step: somebody was there first. Read both sides again; the item's own state tells what it was."""
+    """Somebody was there first. Read both sides again, the item last: if the job had passed it by then and it is
+    pending still, it was fired, not skipped, and its message may be missing."""
     for _ in range(STEP_TRIES_MAX):
         job_item = ports.store.get(JOBS, {"job_id": stale.key.job_id})
         run_item = ports.store.get(TIMERS, stale.key.as_item())
