@@ -11,6 +11,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from pydantic import ValidationError
 
 from tickwork.api import problems, requests, views
+from tickwork.api.calendars import add_calendar_routes
 from tickwork.api.models import (
     CancelIn,
     JobIn,
@@ -30,12 +31,12 @@ from tickwork.api.requests import (
 )
 from tickwork.api.workers import add_worker_routes
 from tickwork.core import lifecycle
-from tickwork.core.errors import CallerError, InvalidField, WorldError
-from tickwork.core.ids import split_job_id
+from tickwork.core.errors import BadSchedule, CallerError, InvalidField, WorldError
+from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import DAY_MS, iso_ms, parse_iso
 from tickwork.core.schedule import Schedule, occurrences, parse_schedule, schedule_from_spec
 from tickwork.core.schedule.preview import as_rows
-from tickwork.flows import history, jobs, timers
+from tickwork.flows import calendars, history, jobs, timers
 from tickwork.ports import Ports
 
 STATUSES = sorted((set(lifecycle.MEANING) | {lifecycle.QUEUED}) - {lifecycle.SPENT})
@@ -48,6 +49,7 @@ def build_app(ports: Ports) -> APIGatewayHttpResolver:
     _handle_errors(app, ports)
     _job_routes(app, ports)
     _timer_routes(app, ports)
+    add_calendar_routes(app, ports)
     _run_routes(app, ports)
     add_worker_routes(app, ports)
     return app
@@ -93,7 +95,8 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     @app.post("/jobs")
     def create_job() -> Response[str]:
         new, schedule = requests.new_job(body_of(app, JobIn), ports.layout, ports.clock.now_ms())
-        job, is_new = jobs.create_job(ports, new)
+        with fields_under("schedule", BadSchedule):
+            job, is_new = jobs.create_job(ports, new)
         return json_response(views.job_view(job) | {"warnings": list(schedule.warnings)}, 201 if is_new else 200)
 
     @app.get("/jobs")
@@ -117,9 +120,10 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     def next_occurrences(job_id: str) -> Response[str]:
         query = query_of(app, "count", "after")
         split_job_id(job_id)
-        schedule = schedule_from_spec(jobs.get_job(ports, job_id).schedule)
+        job = jobs.get_job(ports, job_id)
         count = requests.number_of(query, "count", 5, 1, PREVIEW_MAX)
-        return json_response(_preview(schedule, _after(query.get("after"), ports), count))
+        after_ms = _after(query.get("after"), ports)
+        return json_response(_preview(ports, schedule_from_spec(job.schedule), job.team, after_ms, count))
 
     @app.get("/jobs/<job_id>/runs")
     def job_runs(job_id: str) -> Response[str]:
@@ -134,7 +138,9 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         now_ms = ports.clock.now_ms()
         with fields_under("schedule"):
             schedule = parse_schedule(body.schedule, now_ms=now_ms)
-        return json_response(_preview(schedule, _after(body.after, ports), body.count))
+            team = check_slug(body.team or "default", "team")
+            shown = _preview(ports, schedule, team, _after(body.after, ports), body.count)
+        return json_response(shown)
 
 
 def _after(text: str | None, ports: Ports) -> int:
@@ -148,8 +154,9 @@ def _after(text: str | None, ports: Ports) -> int:
         ) from None
 
 
-def _preview(schedule: Schedule, after_ms: int, count: int) -> dict[str, Any]:
-    found = occurrences(schedule, after_ms, count)
+def _preview(ports: Ports, schedule: Schedule, team: str, after_ms: int, count: int) -> dict[str, Any]:
+    names = schedule.exclusion.names if schedule.exclusion else ()
+    found = occurrences(schedule, after_ms, count, calendars.resolve(ports, team, names))
     return {
         "description": schedule.describe(),
         "warnings": list(schedule.warnings),

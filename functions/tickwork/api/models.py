@@ -88,8 +88,21 @@ class CancelIn(Body):
     timer_ids: list[Text] = Field(min_length=1, max_length=BULK_MAX)
 
 
+class CalendarIn(Body):
+    """A calendar's content (docs/schedules.md), and the version it replaces (None: it is new)."""
+
+    version: int | None = Field(default=None, ge=1)
+    zone: str = "UTC"
+    dates: list[Any] = []
+    ranges: list[Any] = []
+    weekly: list[Any] = []
+    holidays: list[Any] = []
+
+
 class PreviewIn(Body):
     schedule: dict[str, Any]
+    team: Text | None = None
+    """Whose calendars the schedule's names mean."""
     after: str | None = None
     count: int = Field(default=5, ge=1, le=1_000)
 

@@ -132,11 +132,11 @@ def payload_text(payload: object) -> str | None:
 
 
 @contextmanager
-def fields_under(prefix: str) -> Iterator[None]:
+def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator[None]:
     """Name the fields of errors by where the client wrote them: `schedule.cron.hour`, `timers.3.at`."""
     try:
         yield
-    except CallerError as error:
+    except kind as error:
         error.field = prefix if error.field in (None, prefix) else f"{prefix}.{error.field}"
         raise
 

@@ -10,8 +10,6 @@ import click
 from tickwork.cli.output import show_facts, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
 
-PAGE = 100
-
 
 @click.group("jobs")
 def jobs_group() -> None:
@@ -85,13 +83,7 @@ def read_json(text: str, option: str) -> Any:
 @with_api_options
 def list_(team: str, api: str | None, as_json: bool) -> None:
     """A team's jobs."""
-    client, jobs, cursor = ApiClient(api), [], None
-    while True:
-        page = client.get("/jobs", team=team, limit=PAGE, cursor=cursor)
-        jobs += page["jobs"]
-        cursor = page["cursor"]
-        if cursor is None:
-            break
+    jobs = ApiClient(api).get_all("/jobs", "jobs", team=team)
     if as_json:
         show_json(jobs)
         return

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import click
 
+from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.next_command import next_command
@@ -62,6 +63,7 @@ def main() -> None:
 for command in (
     jobs_group,
     timers_group,
+    calendars_group,
     runs_group,
     next_command,
     worker_command,

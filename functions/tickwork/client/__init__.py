@@ -20,6 +20,7 @@ DEFAULT_URL = "http://127.0.0.1:8787"
 TRIES_MAX = 4
 FIRST_PAUSE_S = 0.2
 TIMEOUT_S = 30.0
+PAGE = 100
 
 
 class ApiRefused(TickworkError):
@@ -51,6 +52,17 @@ class ApiClient:
     def get(self, path: str, **query: object) -> Any:
         chosen = {name: value for name, value in query.items() if value is not None}
         return self.call("GET", path + (f"?{urlencode(chosen, quote_via=quote)}" if chosen else ""))
+
+    def get_all(self, path: str, name: str, **query: object) -> list[Any]:
+        """All entries of a list, page by page."""
+        found: list[Any] = []
+        cursor: str | None = None
+        while True:
+            page = self.get(path, limit=PAGE, cursor=cursor, **query)
+            found += page[name]
+            cursor = page["cursor"]
+            if cursor is None:
+                return found
 
     def post(self, path: str, body: object, *, repeat: bool = True) -> Any:
         return self.call("POST", path, body, repeat=repeat)

@@ -13,7 +13,7 @@ from tickwork.core.ids import shard_of
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import ACTIVE, FINISHED, CatchUp, Job, Next, Run, next_attributes
-from tickwork.core.schedule import fire_at_ms, next_after, schedule_from_spec
+from tickwork.core.schedule import TZDATA_VERSION, fire_at_ms, next_after, schedule_from_spec
 from tickwork.core.tables import JOBS, TIMERS
 from tickwork.core.writes import Absent, AllOf, Is, Missing, Put, Update, Write, all_of, any_of
 
@@ -57,14 +57,26 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     Raises BadSchedule when the stored schedule can not be read.
     """
     schedule = schedule_from_spec(job.schedule)
-    scheduled_at_ms = next_after(schedule, after_scheduled_ms)
+    scheduled_at_ms = next_after(schedule, after_scheduled_ms, job.calendars)
     if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
         return None
     fires_at_ms = scheduled_at_ms
     if job.tolerance_s:
-        beyond = next_after(schedule, scheduled_at_ms)
+        beyond = next_after(schedule, scheduled_at_ms, job.calendars)
         fires_at_ms = fire_at_ms(job.job_id, scheduled_at_ms, job.tolerance_s, beyond)
     return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+
+
+def named_calendars(job: Job) -> list[str]:
+    """The ids of the calendars that the job's schedule excludes by: `name` is one of the job's own team."""
+    named = job.schedule.get("calendars")
+    return list(named["exclude"]) if named else []
+
+
+def planned_with(job: Job) -> str:
+    """What the job's occurrences are computed from beside its schedule: zone data, and versions of calendars."""
+    versions = [f"{name}@{calendar.version}" for name, calendar in sorted(job.calendars.items())]
+    return " ".join([TZDATA_VERSION, *versions])
 
 
 def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
@@ -109,7 +121,7 @@ def _has_due_successors(job: Job, missed: Next, count: int, now_ms: int, shards:
 def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: int) -> tuple[Write, ...]:
     """The transaction of a step: the job's `next` (compare-and-set), the records of what is skipped, the next item."""
     passed = step.skipped[-1].at.scheduled_at_ms if step.skipped else due.scheduled_at_ms
-    changes = next_attributes(step.next) | {"fired_through_ms": passed}
+    changes = next_attributes(step.next) | {"fired_through_ms": passed, "planned_with": planned_with(job)}
     if step.next is None:
         changes["status"] = FINISHED
     writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)]

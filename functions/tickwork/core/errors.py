@@ -64,6 +64,14 @@ class AlreadyExists(CallerError):
     slug = "already-exists"
 
 
+class VersionConflict(CallerError):
+    """It was changed since the caller read it."""
+
+    status = 412
+    title = "It was changed meanwhile"
+    slug = "version-conflict"
+
+
 class TooLate(CallerError):
     """The run has started or ended; it cannot be changed any more."""
 

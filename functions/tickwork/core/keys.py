@@ -7,6 +7,8 @@
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
 | slice | leases | `cell#slice` | - | scanner, ticker | creators, scanner, ticker | slices of the environment |
 | client key | client_keys | `team#key` | - | API | API | time to live |
+| calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
+| calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
 | payload | payloads | `job or one-shot id#version` | - | API | API (start) | time to live |
 
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970

@@ -14,6 +14,7 @@ from tickwork.core import lifecycle
 from tickwork.core.errors import TickworkError
 from tickwork.core.ids import job_id_of, run_id_of
 from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
+from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.writes import Item
 
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
@@ -103,6 +104,10 @@ class Job:
     reason: str | None = None
     last: Mapping[str, Any] | None = None
     fingerprint: str = ""
+    planned_with: str = ""
+    """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
+    calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False)
+    """The calendars the schedule names, read beside the job; not stored with it."""
 
     @property
     def job_id(self) -> str:
@@ -131,6 +136,7 @@ class Job:
             "created_at_ms": self.created_at_ms,
             "fired_through_ms": self.fired_through_ms,
             "fingerprint": self.fingerprint,
+            "planned_with": self.planned_with,
             **next_attributes(self.next),
         }
         catch_up = without_defaults(self.catch_up)
@@ -157,6 +163,7 @@ class Job:
                 reason=item.get("reason"),
                 last=item.get("last"),
                 fingerprint=item.get("fingerprint", ""),
+                planned_with=item.get("planned_with", ""),
             )
         except (KeyError, TypeError) as error:
             raise Unreadable(f"job {item.get('job_id')!r}: {error!r}") from error

@@ -40,7 +40,8 @@ TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB,))
 JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM,))
 LEASES = Table("leases", "slice")
 CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")
+CALENDARS = Table("calendars", "calendar_id", indexes=(Index("by_team", "team", "calendar_id"),))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
 
-ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, PAYLOADS)
+ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, CALENDARS, PAYLOADS)
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

@@ -19,6 +19,7 @@ from tickwork.core.messages import ReadyMessage
 from tickwork.core.records import ACTIVE, ERROR, Job, Next, Retry, Run, Unreadable, Work, next_attributes
 from tickwork.core.tables import JOBS, TIMERS
 from tickwork.core.writes import TRANSACTION_WRITES_MAX, Check, Committed, Item, Refused, Update, Write
+from tickwork.flows import calendars
 from tickwork.flows.commit import commit
 from tickwork.flows.sending import send_ready
 from tickwork.ports import Ports
@@ -95,7 +96,7 @@ def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
 def _read_jobs(ports: Ports, runs: Sequence[Run], retried: Iterable[Run | None]) -> dict[str, Job]:
     wanted = {run.key.job_id for run in (*runs, *retried) if run is not None and run.work is None}
     keys: list[Item] = [{"job_id": job_id} for job_id in sorted(wanted)]
-    jobs: dict[str, Job] = {}
+    jobs: list[Job] = []
     for item in ports.store.get_many(JOBS, keys) if keys else ():
         if item is None:
             continue
@@ -104,8 +105,8 @@ def _read_jobs(ports: Ports, runs: Sequence[Run], retried: Iterable[Run | None])
         except Unreadable as error:
             _set_aside(ports, str(error))
             continue
-        jobs[job.job_id] = job
-    return jobs
+        jobs.append(job)
+    return {job.job_id: job for job in calendars.equip(ports, jobs)}
 
 
 # --- recurring jobs -------------------------------------------------------------------------------------------
@@ -212,7 +213,8 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
         if job_item is None or run_item is None or run_item["status"] != lifecycle.PENDING:
             return []
         try:
-            job, run = Job.from_item(job_item), Run.from_item(run_item)
+            run = Run.from_item(run_item)
+            (job,) = calendars.equip(ports, [Job.from_item(job_item)])
         except Unreadable as error:
             fired.set_aside += 1
             _set_aside(ports, str(error))

@@ -17,7 +17,7 @@ from tickwork.core.records import ACTIVE, DELETED, CatchUp, Job, Next, Work, nex
 from tickwork.core.schedule import schedule_from_spec
 from tickwork.core.tables import BY_TEAM, JOBS
 from tickwork.core.writes import Absent, AllOf, Committed, Condition, Is, Item, Put, Update, Write, all_of
-from tickwork.flows import creating
+from tickwork.flows import calendars, creating
 from tickwork.flows.commit import commit
 from tickwork.flows.timers import keep_payload
 from tickwork.ports import Ports
@@ -80,6 +80,8 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
         fired_through_ms=passed_ms,
         fingerprint=new.fingerprint,
     )
+    (job,) = calendars.equip(ports, [job])
+    job = replace(job, planned_with=chain.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
     if first is None:
         raise BadSchedule(
@@ -185,6 +187,6 @@ def replanned(job: Job, upcoming: Next | None) -> Update:
         JOBS,
         job.key(),
         _as_read(job),
-        set=next_attributes(upcoming) | {"status": ACTIVE},
+        set=next_attributes(upcoming) | {"status": ACTIVE, "planned_with": chain.planned_with(job)},
         remove=("reason",),
     )

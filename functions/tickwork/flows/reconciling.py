@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 
 from tickwork.core import chain, lifecycle, slices
 from tickwork.core.errors import BadSchedule, Unsent
-from tickwork.core.instants import SECOND_MS, second_of
+from tickwork.core.instants import SECOND_MS, iso, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
 from tickwork.core.messages import ReadyMessage
 from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable, Work
+from tickwork.core.schedule import replan, schedule_from_spec
 from tickwork.core.tables import JOBS, TIMERS
-from tickwork.core.writes import Committed, Item
-from tickwork.flows import creating, jobs, leasing
+from tickwork.core.writes import Committed, Delete, Is, Item, Write
+from tickwork.flows import calendars, creating, jobs, leasing
 from tickwork.flows.commit import commit
 from tickwork.flows.firing import read_items
 from tickwork.flows.sending import Sent, send_ready
@@ -47,6 +48,7 @@ class Repairs:
     without_next: int = 0
     overdue: int = 0
     unparked: int = 0
+    replanned: int = 0
     audited: int = 0
     resent: int = 0
 
@@ -75,7 +77,7 @@ def reconcile(ports: Ports) -> Repairs:
 def _check(ports: Ports, item: Item, repairs: Repairs) -> None:
     repairs.jobs_checked += 1
     try:
-        job = Job.from_item(item)
+        (job,) = calendars.equip(ports, [Job.from_item(item)])
         if job.status == ERROR:
             repairs.unparked += _replan(ports, job)
         elif job.status == ACTIVE:
@@ -98,6 +100,8 @@ def _check_next(ports: Ports, job: Job, repairs: Repairs) -> None:
             creating.follow_up(ports, [key], by="reconciler")
         except Unsent as error:  # it is overdue still, and the next pass finds it
             ports.signals.log("overdue_unsent", ref=key.ref, why=str(error))
+    elif job.planned_with != chain.planned_with(job):
+        repairs.replanned += _plan_anew(ports, job, key)
 
 
 def _replace_next(ports: Ports, read: Job) -> int:
@@ -105,7 +109,7 @@ def _replace_next(ports: Ports, read: Job) -> int:
     item = ports.store.get(JOBS, read.key())
     if item is None:
         return 0
-    job = Job.from_item(item)
+    (job,) = calendars.equip(ports, [Job.from_item(item)])
     key = job.next_key(ports.layout.cell)
     standing = None if key is None else ports.store.get(TIMERS, key.as_item())
     if job.status != ACTIVE or (standing is not None and standing["status"] == lifecycle.PENDING):
@@ -121,20 +125,50 @@ def _replace_next(ports: Ports, read: Job) -> int:
     return 1
 
 
+def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
+    """Zone data or a calendar has changed since the pending occurrence was planned: 1 when it was moved or dropped.
+
+    The old item is removed in the transaction that puts the new one; what is due already is kept, for it may be on
+    its way.
+    """
+    decision = replan(
+        schedule_from_spec(job.schedule),
+        pending.scheduled_at_ms,
+        ports.clock.now_ms(),
+        last_scheduled_at_ms=job.fired_through_ms or None,
+        calendars=job.calendars,
+    )
+    if decision.action == "keep":
+        commit(ports, jobs.replanned(job, job.next))
+        return 0
+    upcoming = None
+    if decision.scheduled_at_ms is not None:
+        upcoming = chain.following(job, decision.scheduled_at_ms - 1, ports.layout.shards)
+    ports.signals.log(
+        "replanned",
+        job_id=job.job_id,
+        planned_with=chain.planned_with(job),
+        before=iso(pending.scheduled_at_ms),
+        after=upcoming and iso(upcoming.scheduled_at_ms),
+    )
+    removal = Delete(TIMERS, pending.as_item(), Is("status", lifecycle.PENDING))
+    return _put_next(ports, job, replace(job, next=upcoming), removal)
+
+
 def _replan(ports: Ports, job: Job) -> int:
     """Give the job its first occurrence from now on; 1 when it has one again."""
     upcoming = jobs.first_occurrence(job, ports.clock.now_ms(), ports.layout.shards)
     return _put_next(ports, job, replace(job, next=upcoming))
 
 
-def _put_next(ports: Ports, job: Job, planned: Job) -> int:
+def _put_next(ports: Ports, job: Job, planned: Job, *also: Write) -> int:
     key = planned.next_key(ports.layout.cell)
     update = jobs.replanned(job, planned.next)
     if key is None:
         finished = replace(update, set={**update.set, "status": FINISHED})
-        return 1 if isinstance(commit(ports, finished), Committed) else 0
+        return 1 if isinstance(commit(ports, finished, *also), Committed) else 0
     creating.prepare_slices(ports, [key])
-    if not isinstance(commit(ports, update, chain.materialise(key, ports.clock.now_ms())), Committed):
+    if not isinstance(commit(ports, update, chain.materialise(key, ports.clock.now_ms()), *also), Committed):
         return 0  # somebody changed the job meanwhile; the next pass looks again
     creating.follow_up(ports, [key], by="reconciler")
     return 1
