@@ -18,7 +18,7 @@ from tickwork.core.instants import SECOND_MS, ceil_to_second
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Retry, RetryPolicy, Run
 from tickwork.core.tables import TIMERS
-from tickwork.core.writes import Absent, Is, Put, Update, Write, all_of
+from tickwork.core.writes import Absent, AllOf, Below, Is, Put, Update, Write, all_of
 
 LEASE_S_MIN, LEASE_S_MAX = 30, 900
 ERROR_CHARS_MAX = 200
@@ -128,8 +128,11 @@ def _started(request: StartRequest, attempt: int, token: int, now_ms: int) -> di
 
 
 def heartbeat(key: LedgerKey, token: int, lease_s: int, now_ms: int) -> Update:
-    """Extend the lease of a running attempt."""
-    return Update(TIMERS, key.as_item(), running_with(token), set={"lease_until_ms": now_ms + lease_s * SECOND_MS})
+    """Extend the lease of a running attempt. Never shorten it: an earlier heartbeat whose reply was lost may arrive
+    after a later one, and the worker trusts the answer to the later."""
+    until_ms = now_ms + lease_s * SECOND_MS
+    longer = all_of(*running_with(token).conditions, Below("lease_until_ms", until_ms))
+    return Update(TIMERS, key.as_item(), longer, set={"lease_until_ms": until_ms})
 
 
 def succeed(key: LedgerKey, token: int, now_ms: int, retention_s: int) -> Update:
@@ -198,7 +201,7 @@ def attempt_record(run: Run, outcome: str, now_ms: int, error: str) -> Mapping[s
     }
 
 
-def running_with(token: int) -> Any:
+def running_with(token: int) -> AllOf:
     return all_of(Is("status", lifecycle.RUNNING), Is("token", token))
 
 

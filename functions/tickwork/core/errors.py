@@ -96,5 +96,9 @@ class OutcomeUnknown(WorldError):
     """The call may or may not have taken effect: its reply was lost."""
 
 
+class Unsent(WorldError):
+    """What was asked for is written, but its message could not be sent: repeat the call, it is safe to."""
+
+
 class InvariantViolated(TickworkError):
     """The service broke a promise of its own. Never caught."""

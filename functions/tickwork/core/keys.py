@@ -88,6 +88,11 @@ def second_range(first: int, last: int) -> tuple[str, str]:
     return f"{first:010d}#", f"{last:010d}#~"
 
 
+def second_in(sk: str) -> int:
+    """The second a sort key begins with, also of an item that only a newer version can read."""
+    return int(sk[:10])
+
+
 def parse_ledger_key(pk: str, sk: str) -> LedgerKey:
     """The inverse of `LedgerKey.pk` and `.sk`. ValueError for anything else, also for a bucket that is not the
     second's own: a forged ref must not reach a partition it does not belong to."""

@@ -67,7 +67,7 @@ class ReadyMessage:
         return compact_json(body)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Tick:
     """Wake the scanner of a slice for the window that ends with `second`. Level-triggered: losing one costs lag."""
 

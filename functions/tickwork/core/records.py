@@ -13,7 +13,7 @@ from typing import Any, Self
 from tickwork.core import lifecycle
 from tickwork.core.errors import TickworkError
 from tickwork.core.ids import job_id_of, run_id_of
-from tickwork.core.keys import LedgerKey, parse_ledger_key
+from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.writes import Item
 
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
@@ -253,8 +253,9 @@ class Retry:
     def from_item(cls, item: Item) -> Self:
         try:
             key = parse_ledger_key(item["pk"], item["sk"])
+            parse_ref(item["run_ref"])
             return cls(key, item["run_ref"], item["attempt"], item["status"])
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
 
 
@@ -263,7 +264,8 @@ class SliceLease:
     """The lease of a slice and its cursors, all seconds since 1970.
 
     `closing`: windows up to here have been announced; `done`: they have been read and sent. `ticking`: ticks up
-    to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here.
+    to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
+    some minutes after; `audited_hour` and `audited_day`: a third and a fourth time.
     """
 
     slice: str
@@ -275,6 +277,8 @@ class SliceLease:
     ticking: int = 0
     ticked: int = 0
     audited: int = 0
+    audited_hour: int = 0
+    audited_day: int = 0
 
     def to_item(self) -> Item:
         return {f.name: getattr(self, f.name) for f in fields(self)}

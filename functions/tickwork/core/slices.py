@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.records import SliceLease
 from tickwork.core.tables import LEASES
 from tickwork.core.writes import Absent, Check, Is, Put, Update, all_of
@@ -28,7 +29,18 @@ requests signed by a clock further off than 15 minutes are refused by AWS before
 def first_lease(slice_id: str, second: int) -> Put:
     """The lease of a slice nobody has served yet, with its cursors before anything that is about to be created."""
     begin = second - 1
-    lease = SliceLease(slice_id, closing=begin, done=begin, ticking=begin, ticked=begin, audited=begin)
+    # A creator whose clock is behind ours may already be writing items before `begin`, and may die of it.
+    audited = begin - NEAR_HORIZON_MS // SECOND_MS
+    lease = SliceLease(
+        slice_id,
+        closing=begin,
+        done=begin,
+        ticking=begin,
+        ticked=begin,
+        audited=audited,
+        audited_hour=audited,
+        audited_day=audited,
+    )
     return Put(LEASES, lease.to_item(), Absent())
 
 
@@ -67,9 +79,18 @@ def renew(lease: SliceLease, now_ms: int) -> Update:
 
 
 def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
-    """Move the cursor to `done`, and give the lease back if that was all."""
+    """Move the cursor to `done`, and give the lease back if that was all.
+
+    Conditional on the cursor too: the first try of an earlier advance, its reply lost, may arrive after a later one,
+    under the same token, and would move it back.
+    """
     freed = {"owner": "", "lease_until_ms": 0} if release else {}
-    return Update(LEASES, _key(lease), _mine(lease), set={"done": max(done, lease.done), **freed})
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set={"done": done, **freed})
+
+
+def has_advanced(standing: SliceLease, lease: SliceLease, done: int) -> bool:
+    """Whether a refused advance is our own first try, which took effect."""
+    return standing.token == lease.token and standing.done == done
 
 
 def give_back(lease: SliceLease) -> Update:
@@ -92,8 +113,9 @@ def ticks_issued(lease: SliceLease, horizon: int) -> Update:
     return Update(LEASES, _key(lease), Is("ticked", lease.ticked), set={"ticked": horizon})
 
 
-def audit_done(lease: SliceLease, second: int) -> Update:
-    return Update(LEASES, _key(lease), Is("audited", lease.audited), set={"audited": second})
+def audit_done(lease: SliceLease, cursor: str, second: int) -> Update:
+    """Move one of the audit's cursors."""
+    return Update(LEASES, _key(lease), Is(cursor, getattr(lease, cursor)), set={cursor: second})
 
 
 def _mine(lease: SliceLease) -> Is:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from tickwork.core.errors import Unsent
 from tickwork.core.instants import second_of
 from tickwork.core.keys import LedgerKey
 from tickwork.core.messages import Tick
@@ -41,9 +42,13 @@ def prepare_slices(ports: Ports, keys: Iterable[LedgerKey]) -> None:
 def follow_up(ports: Ports, keys: Sequence[LedgerKey], by: str = "creator") -> Fired:
     """After the put: fire what a scanner has already passed, and bring a tick for what lies inside the tick horizon.
 
-    Only then may the creator answer. Items that are not pending any more are left alone.
+    Only then may the creator answer. Items that are not pending any more are left alone. Raises Unsent when the
+    queue took no message for what the scanner has passed: the creator may not answer that all is well.
     """
-    return fire_overdue(ports, read_pending(ports, _behind_cursor(ports, keys)), by)
+    fired = fire_overdue(ports, read_pending(ports, _behind_cursor(ports, keys)), by)
+    if fired.unsent:
+        raise Unsent(f"{fired.unsent} of the items are due, and could not be sent")
+    return fired
 
 
 def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
@@ -59,10 +64,10 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
 
 
 def read_pending(ports: Ports, keys: Sequence[LedgerKey]) -> list[Run | Retry]:
-    """The items of these keys that are pending, read consistently."""
+    """The items of these keys that are pending, read consistently. A key that is named twice is read once."""
     if not keys:
         return []
-    items = ports.store.get_many(TIMERS, [key.as_item() for key in keys])
+    items = ports.store.get_many(TIMERS, [key.as_item() for key in dict.fromkeys(keys)])
     return read_items(ports, (item for item in items if item is not None))
 
 

@@ -125,11 +125,9 @@ def _step_chains(
             _set_aside(ports, f"{run.key.ref}: its job is not in the jobs table, or can not be read")
             continue
         step = _plan(ports, job, run)
-        if step is None:
+        if step is None or not step.writes:
+            # It is not the job's next any more: passed or moved since it was read. Its own state tells which.
             messages += _step_again(ports, run, firing, fired)
-            continue
-        if not step.writes:
-            messages += _account(ports, step, firing, fired)
             continue
         if size + len(step.writes) > TRANSACTION_WRITES_MAX - 1:
             messages += _commit_batch(ports, batch, firing, fired)
@@ -206,19 +204,28 @@ def _commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing) -> Com
 
 
 def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[ReadyMessage]:
-    """A refused step: somebody was there first. Read both sides again; the item's own state tells what it was."""
+    """Somebody was there first. Read both sides again, the item last: if the job had passed it by then and it is
+    pending still, it was fired, not skipped, and its message may be missing."""
     for _ in range(STEP_TRIES_MAX):
         job_item = ports.store.get(JOBS, {"job_id": stale.key.job_id})
         run_item = ports.store.get(TIMERS, stale.key.as_item())
         if job_item is None or run_item is None or run_item["status"] != lifecycle.PENDING:
             return []
-        job, run = Job.from_item(job_item), Run.from_item(run_item)
+        try:
+            job, run = Job.from_item(job_item), Run.from_item(run_item)
+        except Unreadable as error:
+            fired.set_aside += 1
+            _set_aside(ports, str(error))
+            return []
         step = _plan(ports, job, run)
         if step is None:
             fired.set_aside += 1
             _set_aside(ports, f"{run.key.ref}: pending, but its job ({job.status}) has another next occurrence")
             return []
-        if not step.writes or isinstance(_commit_fenced(ports, step.writes, firing), Committed):
+        if not step.writes:  # perhaps our own commit, its reply lost: then the next item is ours to see to
+            fired.materialised += [key for key in (job.next_key(run.key.cell),) if key is not None]
+            return _account(ports, step, firing, fired)
+        if isinstance(_commit_fenced(ports, step.writes, firing), Committed):
             return _account(ports, step, firing, fired)
     fired.unsent += 1
     ports.signals.log("chain_contended", ref=stale.key.ref, tries=STEP_TRIES_MAX)
@@ -257,9 +264,15 @@ def _with_neighbours(message: ReadyMessage, previous_ms: int, next_ms: int) -> R
 
 
 def _runs_of(ports: Ports, retries: Sequence[Retry]) -> dict[str, Run | None]:
+    """The runs to retry, by ref; one that can not be read is left out, and so is set aside with its retry."""
     refs = sorted({retry.run_ref for retry in retries})
-    items = ports.store.get_many(TIMERS, [parse_ref(ref).as_item() for ref in refs])
-    return {ref: None if item is None else Run.from_item(item) for ref, item in zip(refs, items, strict=True)}
+    runs: dict[str, Run | None] = {}
+    for ref, item in zip(refs, ports.store.get_many(TIMERS, [parse_ref(ref).as_item() for ref in refs]), strict=True):
+        try:
+            runs[ref] = None if item is None else Run.from_item(item)
+        except Unreadable as error:
+            _set_aside(ports, str(error))
+    return runs
 
 
 def _retry_messages(
@@ -274,6 +287,9 @@ def _retry_messages(
     messages = []
     now_ms = ports.clock.now_ms()
     for retry in retries:
+        if retry.run_ref not in runs:
+            fired.set_aside += 1
+            continue
         run = runs[retry.run_ref]
         if run is None or run.status != lifecycle.WAITING or run.attempt + 1 != retry.attempt:
             commit(

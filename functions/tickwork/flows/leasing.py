@@ -88,8 +88,10 @@ def advance(ports: Ports, holding: Holding, done: int, *, release: bool) -> bool
     """Move the cursor; False (and counted) when the token has been superseded."""
     lease = holding.lease
     result = commit(ports, slices.advance(lease, done, release=release))
-    if isinstance(result, Committed):
-        holding.lease = replace(lease, done=max(done, lease.done))
+    if isinstance(result, Committed) or (
+        result.only is not None and slices.has_advanced(SliceLease.from_item(result.only), lease, done)
+    ):
+        holding.lease = replace(lease, done=done)
         return True
     return _fenced(ports, lease.slice)
 

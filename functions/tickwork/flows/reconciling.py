@@ -3,7 +3,7 @@
 - Each active recurring job has its next timer (chain-unbroken). A missing or ended one is replaced, one that has
   fallen behind the cursor is fired.
 - A job whose schedule could not be read is tried again; it was never deleted.
-- Every second of the ledger is read a second time some minutes later: a pending item that was passed is sent again,
+- Every second of the ledger is read again some minutes, an hour and a day later: a pending item that was passed is sent again,
   a run whose lease lapsed long ago gets a new message, so that the next start records the loss (no-lost-timer).
 """
 
@@ -12,22 +12,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tickwork.core import chain, lifecycle, slices
-from tickwork.core.errors import BadSchedule
+from tickwork.core.errors import BadSchedule, Unsent
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
 from tickwork.core.messages import ReadyMessage
-from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable
+from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable, Work
 from tickwork.core.tables import JOBS, TIMERS
 from tickwork.core.writes import Committed, Item
 from tickwork.flows import creating, jobs, leasing
 from tickwork.flows.commit import commit
 from tickwork.flows.firing import read_items
-from tickwork.flows.sending import send_ready
+from tickwork.flows.sending import Sent, send_ready
 from tickwork.ports import Ports
 
 JOBS_PAGE = 100
-AUDIT_AFTER_S = 300
-"""How long after its second a bucket is read again: longer than a window's retries, shorter than anybody's patience."""
+AUDITS = {"audited": 300, "audited_hour": 3_600, "audited_day": 86_400}
+"""How long after its second a bucket is read again, by the cursor that says how far that was done. The first is longer
+than a window's retries and shorter than anybody's patience; the later ones find what was alive then and died since."""
 
 AUDIT_BUCKETS_MAX = 720
 """Minutes audited in one pass: after an outage of days the audit catches up at 144 times real time."""
@@ -61,7 +62,8 @@ def reconcile(ports: Ports) -> Repairs:
         if position is None:
             break
     for slice_no in range(ports.layout.slices):
-        _audit(ports, slice_no, repairs)
+        for cursor in AUDITS:
+            _audit(ports, slice_no, cursor, repairs)
     ports.signals.observe("scheduler.definitions_without_next_timer", repairs.without_next)
     ports.signals.log("reconciled", **{name: getattr(repairs, name) for name in Repairs.__slots__})
     return repairs
@@ -92,12 +94,18 @@ def _check_next(ports: Ports, job: Job, repairs: Repairs) -> None:
     elif _is_overdue(ports, key):
         repairs.overdue += 1
         ports.signals.log("timer_overdue", ref=key.ref)
-        creating.follow_up(ports, [key], by="reconciler")
+        try:
+            creating.follow_up(ports, [key], by="reconciler")
+        except Unsent as error:  # it is overdue still, and the next pass finds it
+            ports.signals.log("overdue_unsent", ref=key.ref, why=str(error))
 
 
 def _replace_next(ports: Ports, read: Job) -> int:
     """1 when the job (read again, consistently: the scan may be behind) has no pending next item."""
-    job = jobs.get_job(ports, read.job_id)
+    item = ports.store.get(JOBS, read.key())
+    if item is None:
+        return 0
+    job = Job.from_item(item)
     key = job.next_key(ports.layout.cell)
     standing = None if key is None else ports.store.get(TIMERS, key.as_item())
     if job.status != ACTIVE or (standing is not None and standing["status"] == lifecycle.PENDING):
@@ -142,33 +150,38 @@ def _is_overdue(ports: Ports, key: LedgerKey) -> bool:
 # --- ledger audit ---------------------------------------------------------------------------------------------
 
 
-def _audit(ports: Ports, slice_no: int, repairs: Repairs) -> None:
+def _audit(ports: Ports, slice_no: int, cursor: str, repairs: Repairs) -> None:
     lease = leasing.read_lease(ports, slice_no)
     if lease is None:
         return
-    last = min(second_of(ports.clock.now_ms()) - AUDIT_AFTER_S, lease.done)
-    first = lease.audited + 1
+    last = min(second_of(ports.clock.now_ms()) - AUDITS[cursor], lease.done)
+    first = getattr(lease, cursor) + 1
     last = min(last, first + AUDIT_BUCKETS_MAX * BUCKET_S)
     for bucket in range(bucket_of(first), bucket_of(last) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
-        for shard in ports.layout.shards_of(slice_no):
-            _audit_range(ports, partition_of(ports.layout.cell, shard, bucket), begin, end, repairs)
+        partitions = [partition_of(ports.layout.cell, shard, bucket) for shard in ports.layout.shards_of(slice_no)]
+        if not all([_audit_range(ports, partition, begin, end, repairs) for partition in partitions]):
+            last = begin - 1  # the queue took nothing: this bucket is the next pass's to repair
+            break
     if last >= first:
-        commit(ports, slices.audit_done(lease, last))
+        commit(ports, slices.audit_done(lease, cursor, last))
 
 
-def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Repairs) -> None:
+def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Repairs) -> bool:
+    """Read a range again and repair it; False when something is to be sent again and could not be."""
     low, high = second_range(begin, end)
     more: str | None = None
     while True:
         page = ports.store.query(TIMERS, partition, low, high, limit=_LEDGER_PAGE, after=more)
         repairs.audited += len(page.items)
-        repairs.resent += creating.fire_overdue(ports, read_items(ports, page.items), "audit").sent
-        lapsed = [item for item in page.items if _has_lapsed(ports, item)]
-        repairs.resent += _wake_lapsed(ports, lapsed)
+        fired = creating.fire_overdue(ports, read_items(ports, page.items), "audit")
+        woken = _wake_lapsed(ports, [item for item in page.items if _has_lapsed(ports, item)])
+        repairs.resent += fired.sent + woken.sent
+        if fired.unsent or woken.unsent:
+            return False
         more = page.more
         if more is None:
-            return
+            return True
 
 
 def _has_lapsed(ports: Ports, item: Item) -> bool:
@@ -177,20 +190,26 @@ def _has_lapsed(ports: Ports, item: Item) -> bool:
     )
 
 
-def _wake_lapsed(ports: Ports, items: list[Item]) -> int:
+def _wake_lapsed(ports: Ports, items: list[Item]) -> Sent:
     """Send a run whose worker and message are both gone again: its start records the attempt as lost."""
     messages = []
     for item in items:
-        run = Run.from_item(item)
-        work = run.work
-        if work is None:
-            definition = ports.store.get(JOBS, {"job_id": run.key.job_id})
-            if definition is None:
-                continue
-            work = Job.from_item(definition).work
-        now_ms = ports.clock.now_ms()
-        messages.append(ReadyMessage(run.key, work, run.attempt + 1, now_ms, "audit"))
-    return send_ready(ports, messages).sent
+        try:
+            run = Run.from_item(item)
+            work = run.work or _work_of(ports, run)
+        except Unreadable as error:
+            # One item must not stop the audit of all that come after it.
+            ports.signals.count("scheduler.set_aside_total")
+            ports.signals.log("item_set_aside", why=str(error))
+            continue
+        if work is not None:
+            messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
+    return send_ready(ports, messages)
+
+
+def _work_of(ports: Ports, run: Run) -> Work | None:
+    definition = ports.store.get(JOBS, {"job_id": run.key.job_id})
+    return None if definition is None else Job.from_item(definition).work
 
 
 def lag_s(ports: Ports, slice_no: int) -> float:

@@ -112,7 +112,10 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
     result = commit(ports, attempts.heartbeat(key, token, lease_s, now_ms))
     if isinstance(result, Committed):
         return Beat(now_ms + lease_s * SECOND_MS)
-    return attempts.stale(None if result.only is None else Run.from_item(result.only))
+    run = None if result.only is None else Run.from_item(result.only)
+    if run is not None and run.status == lifecycle.RUNNING and run.token == token:
+        return Beat(run.lease_until_ms)  # it lasts longer already: our own first try, or a faster clock's
+    return attempts.stale(run)
 
 
 def complete(ports: Ports, key: LedgerKey, token: int) -> Ended | Declined:

@@ -46,11 +46,12 @@ def delay_s(message: ReadyMessage, now_ms: int) -> int:
 
 
 def send_ticks(ports: Ports, ticks: Iterable[Tick]) -> int:
-    """Issue ticks, each visible at its second. A tick that fails every try is only lag: returns how many went."""
+    """Issue ticks, each visible at its second, in order (a set's own order differs from process to process, and a
+    history must be able to repeat itself). A tick that fails every try is only lag: returns how many went."""
     now_ms = ports.clock.now_ms()
     outgoing = [
         OutMessage(tick.to_json(), min(max(0, -(-(tick.second * SECOND_MS - now_ms) // SECOND_MS)), DELAY_S_MAX))
-        for tick in ticks
+        for tick in sorted(ticks)
     ]
     went, _, _ = _send_patiently(ports, TICKS_QUEUE, outgoing)
     return went

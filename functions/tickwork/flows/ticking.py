@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tickwork.core import slices
 from tickwork.core.instants import second_of
-from tickwork.core.keys import BUCKET_S, bucket_of, parse_ledger_key, partition_of, second_range
+from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
 from tickwork.core.messages import Tick
 from tickwork.core.records import SliceLease
 from tickwork.core.tables import TIMERS
@@ -35,14 +35,15 @@ def _issue_for_slice(ports: Ports, slice_no: int) -> int:
     lease = leasing.standing_lease(ports, slice_no)
     first = max(lease.ticked, now_second - 1) + 1
     horizon = now_second + slices.TICK_HORIZON_S
-    if first > horizon or not isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed):
-        return 0  # nothing is missing, or another ticker is at it
-    due = _due_seconds(ports, slice_no, first, horizon)
-    due |= _keep_alive(first, horizon)
-    if lease.done < now_second - BUCKET_S:
-        due.add(now_second)  # the cursor lags: wake a scanner now
+    # A cursor that lags wakes a scanner now, also when all ticks have been issued: they may be lost, or (issued by a
+    # ticker whose clock ran ahead) too far in the future to help.
+    due = {now_second} if lease.done < now_second - BUCKET_S else set()
+    missing = first <= horizon and isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed)
+    if missing:  # else another ticker is at it
+        due |= _due_seconds(ports, slice_no, first, horizon) | _keep_alive(first, horizon)
     sent = send_ticks(ports, [Tick(ports.layout.cell, slice_no, second) for second in sorted(due)])
-    commit(ports, slices.ticks_issued(_claimed(lease, horizon), horizon))
+    if missing:
+        commit(ports, slices.ticks_issued(_claimed(lease, horizon), horizon))
     return sent
 
 
@@ -70,7 +71,7 @@ def _due_in_bucket(ports: Ports, partition: str, begin: int, end: int) -> set[in
     while begin <= end:
         low, high = second_range(begin, end)
         page = ports.store.query(TIMERS, partition, low, high, limit=LOOKAHEAD_ITEMS_MAX)
-        found |= {parse_ledger_key(item["pk"], item["sk"]).fire_second for item in page.items}
+        found |= {second_in(item["sk"]) for item in page.items}
         if page.more is None or not found:
             break
         begin = max(found) + 1  # whatever else is due in that second needs no second tick

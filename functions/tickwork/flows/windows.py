@@ -7,7 +7,7 @@ Protects cursor-honest, chain-unbroken, one-owner-effect. A crash between any tw
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tickwork.core import slices
 from tickwork.core.instants import SECOND_MS, second_of
@@ -82,6 +82,8 @@ class _Window:
     until: int
     holding: Holding
     deadline_ms: int
+    stepped: set[LedgerKey] = field(default_factory=set)
+    """Occurrences of jobs that this window has fired: the range it reads may show them again."""
 
     def serve(self) -> WindowReport:
         """Bucket by bucket, so that a long outage moves the cursor as it is worked off."""
@@ -136,8 +138,10 @@ class _Window:
         lease = self.holding.lease
         firing = Firing(f"{lease.slice}#{lease.token}", slices.fence(lease), self._keep)
         for _ in range(creating.ROUNDS_MAX):
+            due = [item for item in due if item.key not in self.stepped]
             if not due:
                 return
+            self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
             fired = fire(self.ports, due, firing)
             total.add(fired)
             due = creating.read_pending(self.ports, self._see_to(fired.materialised, last))

@@ -1,0 +1,100 @@
+"""Checks on recurring jobs: chain-unbroken, every-end-recorded (no occurrence is left out), and that a chain is only
+moved by who may (one-owner-effect)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwork.core.keys import LedgerKey, slice_key
+from tickwork.core.schedule import next_after, schedule_from_spec
+from tickwork.core.tables import JOBS, LEASES, TIMERS
+from tickwork.core.writes import Item
+from tickwork.sim.violation import Violation
+
+if TYPE_CHECKING:
+    from tickwork.sim.process import Process
+    from tickwork.sim.store import Change
+    from tickwork.sim.world import World
+
+_GAP_MAX = 500
+
+
+class ChainChecks:
+    """`items` maps a job's nominal instants to the key of their ledger item."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._items: dict[tuple[str, int], Item] = {}
+
+    def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if after is None:
+            raise Violation("chain-unbroken", f"{process.name} deleted the job {before}")
+        if before is None or before["next_scheduled_at_ms"] == after["next_scheduled_at_ms"]:
+            return
+        if before["status"] != "active" or after["status"] not in ("active", "finished", "error"):
+            return
+        self._check_fence(process, before)
+        if after["fired_through_ms"] < before["next_scheduled_at_ms"]:
+            what = f"{process.name} moved {after['job_id']} without passing {before['next_scheduled_at_ms']}"
+            raise Violation("chain-unbroken", what)
+
+    def settled(self, changes: tuple[Change, ...]) -> None:
+        """After a transaction: the jobs it touched are whole."""
+        touched: dict[str, Item | None] = {}
+        for table, before, after in changes:
+            if after is None or "job_id" not in after:
+                continue
+            if table is TIMERS:
+                self._items[after["job_id"], after["scheduled_at_ms"]] = {"pk": after["pk"], "sk": after["sk"]}
+                touched.setdefault(after["job_id"], None)
+            elif table is JOBS:
+                touched[after["job_id"]] = before
+        for job_id, before in touched.items():
+            job = self._world.tables.standing(JOBS, {"job_id": job_id})
+            if job is None:
+                raise Violation("chain-unbroken", f"an item of {job_id}, which is not there")
+            self._check_whole(job)
+            if before is not None and before["status"] == "active":
+                self._check_gap(before, job)
+
+    def _check_fence(self, process: Process, before: Item) -> None:
+        """A scanner moves the chains of its slice only while its token stands."""
+        slice_id = slice_key(self._world.cell, before["next_shard"] % self._world.shape.slices)
+        granted = process.tokens.get(slice_id)
+        if granted is None:
+            return
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
+        if lease is not None and lease["token"] > granted:
+            what = f"{process.name} (token {granted}) moved a chain of {slice_id}, which is at token {lease['token']}"
+            raise Violation("one-owner-effect", what)
+
+    def _check_whole(self, job: Item) -> None:
+        if job["status"] != "active":
+            return
+        scheduled_at_ms = job["next_scheduled_at_ms"]
+        if scheduled_at_ms <= job["fired_through_ms"]:
+            raise Violation("chain-unbroken", f"the next of {job['job_id']} was passed already: {job}")
+        key = LedgerKey(
+            self._world.cell, job["next_shard"], job["next_fire_at_ms"], job["team"], job["name"], scheduled_at_ms
+        )
+        item = self._world.tables.standing(TIMERS, key.as_item())
+        if item is None or item["status"] != "pending":
+            status = "missing" if item is None else item["status"]
+            raise Violation("chain-unbroken", f"the next of {job['job_id']} ({key.ref}) is {status}")
+
+    def _check_gap(self, before: Item, after: Item) -> None:
+        """Every nominal instant between the old next and the new one has its record."""
+        first, last = before["next_scheduled_at_ms"], after["next_scheduled_at_ms"]
+        if before["version"] != after["version"] or after["status"] not in ("active", "finished") or first == last:
+            return
+        schedule = schedule_from_spec(before["schedule"])
+        at_ms: int | None = first
+        for _ in range(_GAP_MAX):
+            at_ms = next_after(schedule, at_ms) if at_ms is not None else None
+            if at_ms == (last or None):
+                return
+            if at_ms is None or (last and at_ms > last):
+                raise Violation("chain-unbroken", f"{after['job_id']} went to {last}, not one of its instants")
+            if (after["job_id"], at_ms) not in self._items:
+                raise Violation("every-end-recorded", f"{after['job_id']} left out {at_ms} without a record")
+        raise Violation("every-end-recorded", f"{after['job_id']} left out more than {_GAP_MAX} instants")

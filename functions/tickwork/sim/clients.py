@@ -1,0 +1,106 @@
+"""Callers of the API: they create, cancel and delete, and repeat what was not answered.
+
+A client that gets no answer in time tries again, while its first request may still be on its way; the world judges
+by what clients were told (`checks.ledger.accepted`, `.cancelled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tickwork.core.errors import CallerError, WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.schedule import parse_schedule
+from tickwork.flows import jobs, timers
+from tickwork.flows.jobs import NewJob
+from tickwork.flows.timers import NewTimer
+from tickwork.sim.process import FAILED, Process
+
+if TYPE_CHECKING:
+    from tickwork.sim.shape import JobPlan, TimerPlan
+    from tickwork.sim.world import World
+
+_PATIENCE_MS = 12 * SECOND_MS
+_TRIES_MAX = 4
+
+
+def request(world: World, call: Callable[[Process], None], *, again: bool) -> None:
+    """One client: a call, and the same call again when no answer came in time."""
+    answered = [False]
+
+    def body(process: Process) -> None:
+        try:
+            call(process)
+        except WorldError as error:
+            process.state = FAILED
+            world.seen[f"busy {type(error).__name__}"] += 1
+            return
+        except CallerError as error:
+            world.seen[f"told {type(error).__name__}"] += 1
+        answered[0] = True
+        world.checks.answered(process)
+
+    def attempt(tries: int) -> None:
+        if answered[0] or tries > _TRIES_MAX:
+            return
+        Process(world, "api", body)
+        if again:
+            world.kernel.at(world.kernel.now_ms + _PATIENCE_MS, lambda: attempt(tries + 1))
+
+    attempt(1)
+
+
+def create_timers(world: World, plan: TimerPlan) -> None:
+    """Create some one-shots, and remember that the client was told so."""
+
+    def call(process: Process) -> None:
+        # A request of several gives each its own key, as the bulk call demands.
+        new = [
+            NewTimer(
+                plan.team,
+                plan.fire_at_ms + n * SECOND_MS,
+                plan.work,
+                f"{plan.client_key}-{n}" if plan.client_key else None,
+                f"content-{n}",
+            )
+            for n in range(plan.count)
+        ]
+        created = timers.create_timers(process.ports, new)
+        world.seen["timer created" if created[0].is_new else "timer existed"] += 1
+        for one in created:
+            world.checks.ledger.accepted[one.run.key.ref] = world.kernel.now_ms
+        if plan.cancel_after_ms is not None:
+            timer_id = created[0].run.key.job_id
+            world.kernel.at(world.kernel.now_ms + plan.cancel_after_ms, lambda: cancel_timer(world, timer_id))
+
+    request(world, call, again=plan.client_key is not None)
+
+
+def cancel_timer(world: World, timer_id: str) -> None:
+    def call(process: Process) -> None:
+        run = timers.cancel_timer(process.ports, timer_id)
+        world.seen["timer cancelled"] += 1
+        world.checks.ledger.cancelled.add(run.key.ref)
+
+    request(world, call, again=True)
+
+
+def create_job(world: World, plan: JobPlan, fingerprint: str = "same") -> None:
+    def call(process: Process) -> None:
+        schedule = parse_schedule(plan.schedule, now_ms=process.now_ms(), job_id=f"{plan.team}:{plan.name}").spec
+        new = NewJob(plan.team, plan.name, schedule, plan.work, plan.tolerance_s, plan.catch_up, fingerprint)
+        _, is_new = jobs.create_job(process.ports, new)
+        world.seen["job created" if is_new else "job existed"] += 1
+
+    request(world, call, again=True)
+
+
+def delete_job(world: World, job_id: str) -> None:
+    def call(process: Process) -> None:
+        deleted = jobs.delete_job(process.ports, job_id)
+        world.seen["job deleted" if deleted else "job deleted before"] += 1
+
+    request(world, call, again=True)
+
+

@@ -1,0 +1,122 @@
+"""Faults as a swarm: each seed draws which classes exist at all, and how often each strikes.
+
+With every class always on, the loudest hides the rest; with whole classes off, each gets histories of its own.
+`CLASSES` is the list: the range of a class's rate, per opportunity, where it is on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+CLASSES: dict[str, tuple[float, float]] = {
+    # at any port call
+    "crash_before": (0.001, 0.01),
+    "crash_after": (0.001, 0.01),
+    "pause_before": (0.002, 0.02),
+    "pause_after": (0.002, 0.02),
+    "throttle": (0.005, 0.05),
+    # at a commit
+    "conflict": (0.01, 0.1),
+    "unknown_lost": (0.005, 0.05),
+    "unknown_done": (0.005, 0.05),
+    "unknown_late": (0.005, 0.03),
+    # at a read that is not consistent, or that comes in pages
+    "stale_scan": (0.2, 0.8),
+    "short_page": (0.1, 0.8),
+    # at a send, per message
+    "send_failed": (0.02, 0.3),
+    "send_failed_but_sent": (0.01, 0.1),
+    "send_refused": (0.005, 0.03),
+    "tick_lost": (0.05, 0.4),
+    "tick_doubled": (0.05, 0.3),
+    "tick_late": (0.05, 0.3),
+    "message_lost": (0.01, 0.1),
+    "message_doubled": (0.05, 0.4),
+    "message_late": (0.05, 0.3),
+    # of a whole history
+    "skew": (1.0, 1.0),
+    "freeze": (0.3, 1.0),
+    "scanner_outage": (1.0, 1.0),
+    "worker_outage": (1.0, 1.0),
+    "ticker_loose": (0.1, 0.5),
+    "slow_worker": (0.1, 0.5),
+    "faulty_worker": (0.05, 0.3),
+    "deaf_worker": (0.1, 0.5),
+    "small_budget": (0.1, 0.6),
+    "poison": (1.0, 1.0),
+    "queue_outage": (1.0, 1.0),
+}
+CALL_FAULTS = ("crash_before", "crash_after", "pause_before", "pause_after", "throttle")
+COMMIT_FAULTS = ("conflict", "unknown_lost", "unknown_done", "unknown_late")
+
+type Table = tuple[float, tuple[tuple[float, str], ...]]
+"""The sum of the rates, and the classes with their cumulated rates."""
+
+_QUIET_SEEDS = 0.04
+"""The share of seeds without any fault: there the lag itself is checked (bounded-lag)."""
+_PAUSES_MS = ((200, 3_000), (3_000, 9_000), (11_000, 45_000), (60_000, 700_000))
+_SKEW_MAX_MS = (500, 3_000, 20_000, 100_000)
+
+
+@dataclass(slots=True)
+class Faults:
+    """The rates of one seed. `off` ends the safety phase: from then on nothing is injected."""
+
+    rates: dict[str, float]
+    skew_max_ms: int = 0
+    off: bool = False
+    call_table: Table = (0.0, ())
+    commit_table: Table = (0.0, ())
+
+    def __post_init__(self) -> None:
+        self._set_tables()
+
+    def _set_tables(self) -> None:
+        self.call_table = self._table(CALL_FAULTS)
+        self.commit_table = self._table(CALL_FAULTS + COMMIT_FAULTS)
+
+    def _table(self, names: tuple[str, ...]) -> Table:
+        total, steps = 0.0, []
+        for name in names:
+            if rate := self.rates.get(name, 0.0):
+                total += rate
+                steps.append((total, name))
+        return total, tuple(steps)
+
+    def stop(self) -> None:
+        """Nothing is injected from now on; clocks stay as skewed as they are."""
+        self.off = True
+        self.rates = {}
+        self._set_tables()
+
+    def strikes(self, rng: Random, name: str) -> bool:
+        """Whether a class strikes at this opportunity."""
+        rate = self.rates.get(name)
+        return rate is not None and rng.random() < rate
+
+    def draw(self, rng: Random, table: Table) -> str | None:
+        """The fault of one port call, mostly None: one draw for all classes, so that a call costs one."""
+        total, steps = table
+        if not total:
+            return None
+        drawn = rng.random()
+        if drawn >= total:
+            return None
+        return next(name for bound, name in steps if drawn < bound)
+
+
+def draw_faults(rng: Random) -> Faults:
+    """The swarm of a seed."""
+    if rng.random() < _QUIET_SEEDS:
+        return Faults({})
+    share = rng.choice((0.15, 0.35, 0.6))
+    rates = {name: rng.uniform(low, high) for name, (low, high) in CLASSES.items() if rng.random() < share}
+    skew_max_ms = rng.choice(_SKEW_MAX_MS) if "skew" in rates else 0
+    return Faults(rates, skew_max_ms)
+
+
+def pause_ms(rng: Random) -> int:
+    """A pause: from a hiccup to far longer than any lease."""
+    low, high = rng.choice(_PAUSES_MS)
+    return rng.randint(low, high)

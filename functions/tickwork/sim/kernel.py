@@ -1,0 +1,55 @@
+"""Virtual time: a heap of events, and plain synchronous code that is parked in greenlets.
+
+Owns the order of things: whoever calls a port is parked, and the heap decides who goes on. Equal instants go on in
+the order in which they were parked, so a history is a function of its seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from greenlet import getcurrent
+
+EVENTS_MAX = 60_000
+"""Of one seed. A seed that needs more is a livelock, and is reported as one."""
+
+
+class Livelock(Exception):
+    """The history does not come to an end."""
+
+
+class Kernel:
+    """The clock of the world, and its event loop. Instants are true time, in milliseconds."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.events = 0
+        self.stopped = False
+        self._heap: list[tuple[int, int, Callable[[], object]]] = []
+        self._sequence = 0
+        self._hub = getcurrent()
+
+    def at(self, when_ms: int, action: Callable[[], object]) -> None:
+        """Do something at an instant (now, if it has passed)."""
+        self._sequence += 1
+        heappush(self._heap, (when_ms, self._sequence, action))
+
+    def park(self, duration_ms: int) -> None:
+        """Called inside a process: let the others run, go on after the duration."""
+        self._sequence += 1
+        heappush(self._heap, (self.now_ms + duration_ms, self._sequence, getcurrent().switch))
+        self._hub.switch()
+
+    def run_until(self, until_ms: int) -> None:
+        """Everything up to and including an instant."""
+        heap = self._heap
+        while heap and heap[0][0] <= until_ms and not self.stopped:
+            when_ms, _, action = heappop(heap)
+            self.now_ms = max(self.now_ms, when_ms)
+            self.events += 1
+            if self.events > EVENTS_MAX:
+                raise Livelock(f"{EVENTS_MAX} events and no end")
+            action()
+        if not self.stopped:
+            self.now_ms = max(self.now_ms, until_ms)

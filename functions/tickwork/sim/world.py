@@ -1,0 +1,173 @@
+"""One seed's world: draws its shape and its faults, runs the safety phase, then heals and demands convergence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+from tickwork.core.instants import MINUTE_MS, SECOND_MS
+from tickwork.sim import clients, servers
+from tickwork.sim.checks import Checks
+from tickwork.sim.convergence import pending
+from tickwork.sim.faults import Faults, draw_faults
+from tickwork.sim.kernel import Kernel, Livelock
+from tickwork.sim.poison import plant_poison
+from tickwork.sim.queue import SimQueue
+from tickwork.sim.shape import CELL, POOL, Shape, TimerPlan, draw_shape
+from tickwork.sim.store import WatchedStore
+from tickwork.sim.violation import Violation
+
+if TYPE_CHECKING:
+    from tickwork.ports import Layout
+
+EPOCH_MS = 1_796_000_400_000
+_TICKS_VISIBILITY_MS, _READY_VISIBILITY_MS = 90 * SECOND_MS, 60 * SECOND_MS
+_TICK_EVERY_MS, _AUDIT_EVERY_MS = MINUTE_MS, 5 * MINUTE_MS
+_LOOK_EVERY_MS = 20 * SECOND_MS
+_CONVERGE_MS = 30 * MINUTE_MS
+_LAST_RESORT_MS = 26 * 60 * MINUTE_MS
+"""Faults are over and the near passes have been made: what is left must be found by the audit of a day later."""
+
+type Entry = tuple[int, str, str, object, object]
+
+
+class World:
+    """Everything of one seed. `seen` counts outcomes; `timeline` is kept only in a replay."""
+
+    def __init__(
+        self, seed: int, *, timeline: list[Entry] | None = None, shape: Shape | None = None, faults: Faults | None = None
+    ) -> None:
+        self.seed = seed
+        self.rng = Random(seed)
+        self.shape = shape or draw_shape(self.rng, EPOCH_MS)
+        self.faults = draw_faults(self.rng) if faults is None else faults
+        self.had_faults = bool(self.faults.rates)
+        self.lag_max_ms = 5 * SECOND_MS
+        self.kernel = Kernel(self.shape.start_ms)
+        self.cell = CELL
+        self.tables = WatchedStore()
+        self.seen: Counter[str] = Counter()
+        self.timeline = timeline
+        self.violation: Violation | None = None
+        self.cause: BaseException | None = None
+        self.port_calls = self.processes = self.ids = 0
+        self.poisoned: set[str] = set()
+        skew_ms = self.faults.skew_max_ms
+        self.host_skews_ms = [self.rng.randint(-skew_ms, skew_ms) for _ in range(self.shape.hosts)]
+        self.checks = Checks(self)
+        self.queues = {
+            "ticks": SimQueue(self, "ticks", _TICKS_VISIBILITY_MS, lambda m: servers.scan(self, m), 10),
+            f"ready-{POOL}": SimQueue(self, "ready", _READY_VISIBILITY_MS, lambda m: servers.work(self, m), 1),
+        }
+        self.tick_every_ms = _TICK_EVERY_MS
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that a process started now is deployed with."""
+        return self.shape.layouts[self.kernel.now_ms >= self.shape.relayout_at_ms]
+
+    def run(self) -> World:
+        """The whole history; look at `violation` afterwards."""
+        try:
+            self._plan()
+            self.kernel.run_until(self.shape.start_ms + self.shape.safety_ms)
+            if self.violation is None:
+                self._heal()
+                self._converge()
+        except Violation as violation:
+            self.fail(violation)
+        except Livelock as livelock:
+            self.fail(Violation("no-livelock", f"{livelock}; {'; '.join(pending(self)[:5])}"))
+        return self
+
+    def fail(self, violation: Violation, cause: BaseException | None = None) -> None:
+        """The first violation ends the history."""
+        self.trace("checker", "VIOLATION", str(violation))
+        if self.violation is None:
+            self.violation, self.cause = violation, cause
+        self.kernel.stopped = True
+
+    def trace(self, who: str, what: str, detail: object, result: object = None) -> None:
+        if self.timeline is not None:
+            self.timeline.append((self.kernel.now_ms, who, what, detail, result))
+
+    # --- the safety phase -------------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        at, start_ms = self.kernel.at, self.shape.start_ms
+        at(start_ms, self._tick)
+        at(start_ms + self.rng.randrange(_AUDIT_EVERY_MS), self._audit)
+        for timer in self.shape.timers:
+            at(timer.at_ms, lambda plan=timer: clients.create_timers(self, plan))
+        for job in self.shape.jobs:
+            for number, when_ms in enumerate(job.create_at_ms):
+                other = "other" if number == 1 and self.rng.random() < 0.3 else "same"
+                at(when_ms, lambda plan=job, mark=other: clients.create_job(self, plan, mark))
+            for when_ms in job.delete_at_ms:
+                at(when_ms, lambda plan=job: clients.delete_job(self, f"{plan.team}:{plan.name}"))
+        for name, queue in (("scanner_outage", "ticks"), ("worker_outage", f"ready-{POOL}")):
+            if self.faults.strikes(self.rng, name):
+                at(self._sometime(), lambda queue=queue: self._outage(self.queues[queue]))
+        if self.faults.strikes(self.rng, "queue_outage"):
+            at(self._sometime(), self._queue_outage)
+        if self.faults.strikes(self.rng, "poison"):
+            at(self._sometime(), lambda: plant_poison(self))
+
+    def _sometime(self) -> int:
+        return self.shape.start_ms + self.rng.randrange(self.shape.safety_ms)
+
+    def _tick(self) -> None:
+        """The trigger is loose: anywhere in its minute, sometimes twice, sometimes not at all."""
+        loose = self.faults.strikes(self.rng, "ticker_loose")
+        now_ms = self.kernel.now_ms
+        self.kernel.at(now_ms + self.tick_every_ms, self._tick)
+        for _ in range(self.rng.choice((0, 1, 2)) if loose else 1):
+            self.kernel.at(now_ms + self.rng.randrange(MINUTE_MS if loose else SECOND_MS), lambda: servers.tick(self))
+
+    def _audit(self) -> None:
+        self.kernel.at(self.kernel.now_ms + max(_AUDIT_EVERY_MS, self.tick_every_ms), self._audit)
+        servers.audit(self)
+
+    def _outage(self, queue: SimQueue) -> None:
+        queue.served_from_ms = self.kernel.now_ms + self.rng.randint(20, 240) * SECOND_MS
+        self.seen["outage"] += 1
+
+    def _queue_outage(self) -> None:
+        self.queues[f"ready-{POOL}"].refuses_until_ms = self.kernel.now_ms + self.rng.randint(5, 120) * SECOND_MS
+        self.seen["queue outage"] += 1
+
+    # --- the liveness phase -----------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        self.trace("world", "HEAL", "faults are over")
+        self.faults.stop()
+        for queue in self.queues.values():
+            queue.served_from_ms = queue.refuses_until_ms = 0
+
+    def _converge(self) -> None:
+        began_ms = self.kernel.now_ms
+        self._fresh_timer(10), self._fresh_timer(50)
+        self._look_until(began_ms + _CONVERGE_MS)
+        if self.violation is None and pending(self):
+            self.seen["last resort"] += 1
+            self.trace("world", "LAST RESORT", "; ".join(pending(self)[:5]))
+            for job in self.shape.jobs:
+                clients.delete_job(self, f"{job.team}:{job.name}")
+            self.tick_every_ms = 20 * MINUTE_MS
+            self._look_until(began_ms + _LAST_RESORT_MS)
+        if self.violation is None and (left := pending(self)):
+            raise Violation("no-lost-timer", f"after a day without faults: {'; '.join(left[:5])}")
+
+    def _look_until(self, until_ms: int) -> None:
+        while self.violation is None and self.kernel.now_ms < until_ms:
+            self.kernel.run_until(self.kernel.now_ms + max(_LOOK_EVERY_MS, self.tick_every_ms // 3))
+            if not pending(self):
+                return
+
+    def _fresh_timer(self, ahead_s: int) -> None:
+        """A timer of the time after the faults."""
+        now_ms = self.kernel.now_ms
+        work = self.shape.timers[0].work
+        plan = TimerPlan(now_ms, now_ms + ahead_s * SECOND_MS, 1, work, "pay", f"fresh-{ahead_s}", None)
+        clients.create_timers(self, plan)
