@@ -250,6 +250,7 @@ def test_what_may_surprise_is_said(text: str) -> None:
     [
         ({"cron": "0 2 * * *", "zone": "America/New_York"}, "at 02:00 every day, America/New_York time"),
         ({"cron": "*/15 * * * *"}, "every 15 minutes every day, UTC time"),
+        ({"cron": "*/40 * * * *"}, "at minute 0 and 40 of every hour every day, UTC time"),
         ({"cron": "30 8 * 1-3 1-5"}, "at 08:30 on Monday to Friday in January to March, UTC time"),
         ({"cron": "0 0 13 * 5"}, "at 00:00 on day 13 of the month and also on Friday, UTC time"),
         (
