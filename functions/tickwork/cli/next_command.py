@@ -21,12 +21,15 @@ from tickwork.core.schedule.dialects import DIALECTS
 from tickwork.core.schedule.engine import Schedule
 from tickwork.core.schedule.instant import read_time
 from tickwork.core.schedule.limits import FIRST_S, LAST_S, PREVIEW_MAX
-from tickwork.core.schedule.parse import parse_schedule, read_schedule
+from tickwork.core.schedule.occurrence import Occurrence
+from tickwork.core.schedule.parse import first_due, parse_schedule, read_schedule
 from tickwork.core.schedule.preview import as_lines, as_rows, error_lines, preview
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.walk import FOLDS, GAPS
 
 _SPEC_OPTIONS = ("rate", "anchor", "at", "delay", "rrule", "repeat", "dialect", "start", "end")
+
+_COUNT = 5
 
 
 @click.command("next")
@@ -78,32 +81,46 @@ class _Refused(click.ClickException):
 
 def _show(options: dict[str, Any]) -> None:
     now_ms = time.time_ns() // 1_000_000
-    after_ms = _instant_ms(options["after"], "after") if options["after"] else None
-    before_ms = _instant_ms(options["before"], "before", up=True) if options["before"] else None
-    if options["prev"] and before_ms is None:
-        before_ms = _instant_ms(options["after"], "after", up=True) if options["after"] else now_ms
-    reference_ms = before_ms if before_ms is not None else after_ms if after_ms is not None else now_ms
-    # The schedule is read as if registered at the instant asked about, so that a preview of last year works.
+    after_ms, before_ms = _window(options, now_ms)
     calendars = _read_calendars(options["calendars"])
-    # Without one it must still be due some day, as when it is registered.
-    read = parse_schedule if after_ms is None and before_ms is None else read_schedule
-    schedule = read(_spec(options), now_ms=reference_ms, job_id=options["job_id"])
-    found = preview(
-        schedule, count=options["count"] or 5, after_ms=None if before_ms is not None else reference_ms,
-        before_ms=before_ms, calendars=calendars,
-    )  # fmt: skip
-    if options["as_json"]:
-        _warn(schedule)
-        click.echo(json.dumps(as_rows(found), indent=2))
+    if after_ms is None and before_ms is None:
+        # As when it is registered: it must still be due some day, and what is just past is due at once.
+        schedule = parse_schedule(_spec(options), now_ms=now_ms, job_id=options["job_id"])
+        due_ms = first_due(schedule, now_ms)
+        after_ms = now_ms if due_ms is None else min(now_ms, due_ms - 1)
     else:
+        # As if it had been registered at the instant asked about: a preview of last year works.
+        at_ms = after_ms if after_ms is not None else before_ms
+        assert at_ms is not None
+        schedule = read_schedule(_spec(options), now_ms=at_ms, job_id=options["job_id"])
+    count = options["count"] or _COUNT
+    _print(
+        options, schedule, preview(schedule, count=count, after_ms=after_ms, before_ms=before_ms, calendars=calendars)
+    )
+
+
+def _window(options: dict[str, Any], now_ms: int) -> tuple[int | None, int | None]:
+    """(after, before), one of which is None; both when no instant was given."""
+    if options["after"] and options["before"]:
+        raise ScheduleRefused(
+            "two_instants", "--after and --before look in two directions", field="before", remedy="give one of them"
+        )
+    if options["before"]:
+        return None, _instant_ms(options["before"], "before", up=True)
+    if options["prev"]:
+        return None, _instant_ms(options["after"], "after", up=True) if options["after"] else now_ms
+    return (_instant_ms(options["after"], "after") if options["after"] else None), None
+
+
+def _print(options: dict[str, Any], schedule: Schedule, found: list[Occurrence]) -> None:
+    if not options["as_json"]:
         click.echo(schedule.describe())
-        _warn(schedule)
-        click.echo("\n".join(as_lines(found)) if found else "(nothing more)")
-
-
-def _warn(schedule: Schedule) -> None:
     for warning in schedule.warnings:
         click.echo(f"warning: {warning}", err=True)
+    if options["as_json"]:
+        click.echo(json.dumps(as_rows(found), indent=2))
+    else:
+        click.echo("\n".join(as_lines(found)) if found else "(nothing more)")
 
 
 def _spec(options: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +142,7 @@ def _spec(options: dict[str, Any]) -> dict[str, Any]:
     dst = {key: options[key] for key in ("gap", "fold") if options[key] is not None}
     if dst:
         spec["dst"] = dst
-    if options["exclude"]:
+    if options["exclude"] or options["on_excluded"]:
         spec["calendars"] = {"exclude": list(options["exclude"])}
         if options["on_excluded"]:
             spec["calendars"]["on_excluded"] = options["on_excluded"]

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ def test_the_example_of_the_guide_prints_what_the_guide_says() -> None:
         ["0 0 30 2 *", "--after", "2026-11-01T00:00:00Z"],
         ["--at", "2020-01-01T00:00:00Z"],
         ["--no-such-option"],
+        ["0 2 * * *", "--on-excluded", "skip"],
+        ["0 2 * * *", "--after", "2026-01-01T00:00:00Z", "--before", "2026-02-01T00:00:00Z"],
         [],
     ],
 )
@@ -94,6 +97,8 @@ def test_without_an_instant_it_looks_ahead_from_now() -> None:
     assert len(rows("* * * * *", "--count", "3")) == 3
     assert len(rows("--rate", "10 minutes")) == 5
     assert len(rows("--delay", "90s")) == 1
+    just_past = datetime.now(UTC) - timedelta(seconds=5)
+    assert len(rows("--at", just_past.isoformat())) == 1  # accepted, and due at once
 
 
 def test_a_schedule_that_is_over_has_no_more_rows() -> None:

@@ -86,6 +86,17 @@ def test_a_calendar_that_excludes_everything_ends_the_search() -> None:
         assert prev_before(schedule, NOW_MS, everything) is None
 
 
+def test_a_calendar_may_exclude_the_last_days_that_can_be_computed() -> None:
+    last = {"l": parse_calendar({"name": "l", "ranges": [{"from": "9999-11-25", "to": "9999-12-31"}]})}
+    for how in ("skip", "next_working_day"):
+        spec = {"cron": "0 9 * * *", "calendars": {"exclude": ["l"], "on_excluded": how}}
+        schedule = read_schedule(spec, now_ms=NOW_MS)
+        for back_days in (1, 10, 30):
+            at = (LAST_S - back_days * 86_400) * 1000
+            assert next_after(schedule, at, last) is None
+            assert prev_before(schedule, at, last) is not None
+
+
 def test_a_job_of_every_minute_cannot_be_moved_to_the_next_working_day() -> None:
     spec = {"cron": "*/5 * * * *", "calendars": {"exclude": ["c"], "on_excluded": "next_working_day"}}
     with pytest.raises(ScheduleRefused, match="every 300 s"):

@@ -250,6 +250,7 @@ def test_what_may_surprise_is_said(text: str) -> None:
     [
         ({"cron": "0 2 * * *", "zone": "America/New_York"}, "at 02:00 every day, America/New_York time"),
         ({"cron": "*/15 * * * *"}, "every 15 minutes every day, UTC time"),
+        ({"cron": "*/40 * * * *"}, "at minute 0 and 40 of every hour every day, UTC time"),
         ({"cron": "30 8 * 1-3 1-5"}, "at 08:30 on Monday to Friday in January to March, UTC time"),
         ({"cron": "0 0 13 * 5"}, "at 00:00 on day 13 of the month and also on Friday, UTC time"),
         (
@@ -296,6 +297,16 @@ def test_a_note_tells_what_a_change_of_clocks_did() -> None:
     assert "merged with the regular run" in str(met)
     (dropped,) = notes({"cron": "30 2 * * *", **zone, "dst": {"gap": "skip"}}, MARCH_7, 1)
     assert "left out" in str(dropped)
+    shifted, second, regular = notes({"cron": "15,45 2 * * *", **zone, "dst": {"gap": "shift"}}, MARCH_7, 3)
+    assert "02:15 did not exist on 2026-03-08 (clocks went forward): runs as much later" in str(shifted)
+    assert "02:45" in str(second)
+    assert regular is None
+    (yearly,) = notes({"cron": "30 2 8 3 *", **zone, "dst": {"gap": "skip"}}, MARCH_7, 1)
+    assert "02:30 did not exist on 2026-03-08" in str(yearly)
+    (hourly,) = notes({"cron": "0 * * * *", **zone}, MARCH_7 + DAY_MS - 2 * 3_600_000 + 1, 1)
+    assert "02:00 did not exist on 2026-03-08 (clocks went forward): left out" in str(hourly)
+    _, lost_day, _ = notes({"cron": "0 9 * * *", "zone": "Pacific/Apia"}, 1_325_160_000_000, 3)
+    assert "nothing is made up" in str(lost_day)
     (once,) = notes({"cron": "30 1 * * *", **zone}, OCTOBER_31, 1)
     assert "comes twice" in str(once)
     assert "first one only" in str(once)

@@ -18,7 +18,7 @@ from tickwork.core.schedule.rules import (
     Rule,
     UnionRule,
     ZonedRule,
-)  # fmt: skip
+)
 from tickwork.core.schedule.words import expression_words
 
 

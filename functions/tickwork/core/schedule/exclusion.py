@@ -16,6 +16,7 @@ from tickwork.core.schedule.calendar import Calendar, require
 from tickwork.core.schedule.limits import (
     DAY_S,
     EXCLUDED_STEPS_MAX,
+    LAST_S,
     SHIFT_DAYS_MAX,
     SHIFT_STEPS_MAX,
     SLACK_S,
@@ -76,7 +77,9 @@ def moved_to(rule: Rule, calendars: tuple[Calendar, ...], instant_s: int) -> int
     local_s = instant_s + zone.offset_at(instant_s)
     for days in range(1, SHIFT_DAYS_MAX + 1):
         moved = resolve(local_s + days * DAY_S, zone, ClockChanges())
-        if moved is not None and excluding(calendars, moved) is None:
+        if moved is None or moved > LAST_S:
+            return None
+        if excluding(calendars, moved) is None:
             return moved
     return None
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from tickwork.core.schedule.field_kind import (
     DOM,
     DOW,
-    LONG_NAMES,
     FieldKind,
     bad,
     is_number,
     parse_range,
     parse_value,
-)  # fmt: skip
+)
 from tickwork.core.schedule.letters import has_letter, parse_hashed, parse_letter
 from tickwork.core.schedule.refusal import ScheduleRefused
 
@@ -81,7 +80,7 @@ def _parse_item(kind: FieldKind, item: str, whole: str, job_id: str) -> tuple[st
         raise bad(kind, "empty_item", f"{whole!r} has an empty list item", "take out the extra comma")
     body, slash, step_text = item.partition("/")
     step = _parse_step(kind, item, step_text) if slash else 1
-    if body.upper().startswith("H") and body.casefold() not in LONG_NAMES:
+    if body.upper().startswith("H"):
         return parse_hashed(kind, item, body, step if slash else None, job_id)
     if body in ("*", "?"):
         if body == "?" and (slash or kind not in (DOM, DOW)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from tickwork.core.schedule.limits import DAY_S, FIRST_S, HOUR_S, LAST_S, MINUTE_S
 from tickwork.core.schedule.refusal import ScheduleRefused
@@ -124,8 +124,3 @@ def offset_text(offset_s: int) -> str:
 def civil(local_s: int) -> date:
     """The calendar date of a local second."""
     return date.fromordinal(local_s // DAY_S + EPOCH_ORDINAL)
-
-
-def utc_datetime(instant_s: int) -> datetime:
-    """An aware datetime in UTC."""
-    return datetime.fromtimestamp(instant_s, UTC)

@@ -18,7 +18,7 @@ from tickwork.core.schedule.field_kind import (
     is_number,
     parse_range,
     parse_value,
-)  # fmt: skip
+)
 
 
 def parse_hashed(kind: FieldKind, item: str, body: str, step: int | None, job_id: str) -> tuple[str, int]:

@@ -14,13 +14,16 @@ from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.engine import Schedule
 from tickwork.core.schedule.exclusion import excluding, moved_to
 from tickwork.core.schedule.instant import local_text
-from tickwork.core.schedule.limits import DAY_S, GAP_MAKE_UP_MAX_S, SHIFT_DAYS_MAX
+from tickwork.core.schedule.limits import DAY_S, FIRST_S, SHIFT_DAYS_MAX
 from tickwork.core.schedule.rules import AtRule, BoundedRule, Rule, UnionRule, ZonedRule
-from tickwork.core.schedule.walk import ClockChanges, resolve
+from tickwork.core.schedule.walk import ClockChanges, resolve, skipped_range
 from tickwork.core.schedule.zone import Segment
 
 _LISTED_MAX = 4
 _COUNTED_MAX = 1_000
+
+#: Changes of clocks looked back at, for a job that is due less than once a year: some five years of them.
+_SEGMENTS_MAX = 12
 
 
 def note_for(schedule: Schedule, at_s: int, calendars: Mapping[str, Calendar]) -> str | None:
@@ -37,43 +40,49 @@ def _clock_notes(rule: Rule, at_s: int) -> Iterator[str]:
         for member in rule.members:
             if member.next_s(at_s - 1) == at_s:
                 yield from _clock_notes(member, at_s)
-    elif isinstance(rule, ZonedRule):
-        segment = rule.zone.segment_at(at_s)
-        yield from _gap_notes(rule, segment, at_s)
-        yield from _fold_notes(rule, segment, at_s)
+    elif isinstance(rule, ZonedRule) and rule.next_s(at_s - 1) == at_s:  # else a calendar moved it here
+        yield from _gap_notes(rule, at_s)
+        yield from _fold_notes(rule, rule.zone.segment_at(at_s), at_s)
     elif isinstance(rule, AtRule) and rule.local_s is not None:
         shown = at_s + rule.zone.offset_at(at_s)
         if shown != rule.local_s:
             yield f"{_time(rule.local_s)} does not exist on that day: moved to {_time(shown)}"
 
 
-def _gap_notes(rule: ZonedRule, segment: Segment, at_s: int) -> Iterator[str]:
-    jump = segment.offset_s - segment.before_s
-    if jump <= 0 or at_s - segment.start_s > _quiet_s(rule, segment):
-        return
+def _gap_notes(rule: ZonedRule, at_s: int) -> Iterator[str]:
+    """What was lost between the occurrence before and the one at `at_s`."""
+    since_s = rule.prev_s(at_s)
+    segment = rule.zone.segment_at(at_s)
+    for _ in range(_SEGMENTS_MAX):
+        if segment.before_s < segment.offset_s:
+            yield from _gap_note(rule, segment, at_s, first=since_s is None or since_s < segment.start_s)
+        if segment.start_s <= FIRST_S or (since_s is not None and segment.start_s <= since_s):
+            return
+        segment = rule.zone.segment_at(segment.start_s - 1)
+
+
+def _gap_note(rule: ZonedRule, segment: Segment, at_s: int, *, first: bool) -> Iterator[str]:
+    """The note on the gap before `segment`; `first` says that `at_s` is the first occurrence since."""
     lost = _matches(rule, segment.start_s + segment.before_s, segment.start_s + segment.offset_s)
     if not lost:
         return
+    is_daylight_saving = skipped_range(segment) is not None
+    if is_daylight_saving and rule.changes.gap == "shift":
+        nominal_s = at_s + segment.before_s
+        if nominal_s in lost:
+            yield f"{_time(nominal_s)} did not exist on {_date(nominal_s)} (clocks went forward): runs as much later"
+        return
+    if not first:
+        return
     times = f"{_times(lost)} did not exist on {_date(lost[0])}"
-    if jump > GAP_MAKE_UP_MAX_S:
+    if not is_daylight_saving:
         yield f"{times}: the clocks jumped by more than three hours, nothing is made up"
     elif rule.changes.gap == "skip":
         yield f"{times} (clocks went forward): left out"
-    elif rule.changes.gap == "shift":
-        yield f"{times} (clocks went forward): run as much later"
-    elif at_s == segment.start_s:
+    else:
         here = rule.wall.next_match(at_s + segment.offset_s) == at_s + segment.offset_s
         merged = ", merged with the regular run" if here else ", merged into one run" if len(lost) > 1 else ""
         yield f"{times} (clocks went forward): runs at the first instant after the gap{merged}"
-
-
-def _quiet_s(rule: ZonedRule, segment: Segment) -> int:
-    """How long after the start of `segment` its first occurrence comes: that one carries the note."""
-    first = rule.next_s(segment.start_s - 1)
-    jump = segment.offset_s - segment.before_s
-    if first is None:
-        return -1
-    return max(first - segment.start_s, jump - 1 if rule.changes.gap == "shift" else 0)
 
 
 def _fold_notes(rule: ZonedRule, segment: Segment, at_s: int) -> Iterator[str]:

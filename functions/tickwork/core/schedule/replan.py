@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after, prev_before
-from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule
+from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, ZonedRule
 from tickwork.core.schedule.walk import ClockChanges, resolve
 
 #: Rules for a zone have never been changed by more than a day at once.
@@ -92,4 +92,6 @@ def _nearest(schedule: Schedule, pending_ms: int, calendars: Mapping[str, Calend
 def _keeps_wall_clock(rule: Rule) -> bool:
     if isinstance(rule, BoundedRule):
         return _keeps_wall_clock(rule.rule)
-    return isinstance(rule, CronRule) and not rule.expression.follows_real_time
+    if isinstance(rule, CronRule):
+        return not rule.expression.follows_real_time
+    return isinstance(rule, ZonedRule)

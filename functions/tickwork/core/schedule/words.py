@@ -30,15 +30,15 @@ def expression_words(expression: Expression) -> str:
 def _time_words(expression: Expression) -> str:
     minute, hour = expression.fields[-5], expression.fields[-4]
     seconds = expression.fields[0].values() if expression.has_seconds else (0,)
-    times = [(h, m, s) for h in hour.values() for m in minute.values() for s in seconds] if (
-        len(hour.values()) * len(minute.values()) * len(seconds) <= _TIMES_LISTED_MAX) else []  # fmt: skip
-    if times:
-        shown = [f"{h:02d}:{m:02d}" + (f":{s:02d}" if s else "") for h, m, s in times]
-        return "at " + _joined(shown)
+    if len(hour.values()) * len(minute.values()) * len(seconds) <= _TIMES_LISTED_MAX:
+        times = [(h, m, s) for h in hour.values() for m in minute.values() for s in seconds]
+        return "at " + _joined([f"{h:02d}:{m:02d}" + (f":{s:02d}" if s else "") for h, m, s in times])
     words = _unit_words(minute, "minute")
-    if expression.has_seconds and seconds != (0,):
+    if seconds != (0,):
         words = f"{_unit_words(expression.fields[0], 'second')} of {words}"
-    return words if hour.is_every else f"{words} past hour {_list(hour, str)}"
+    if not hour.is_every:
+        return f"{words} past hour {_list(hour, str)}"
+    return words if words.startswith("every") else f"{words} of every hour"
 
 
 def _unit_words(field: Field, unit: str) -> str:
