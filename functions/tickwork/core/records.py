@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Self
 
 from tickwork.core import lifecycle
@@ -24,9 +25,15 @@ class Unreadable(TickworkError):
     """A stored item that this version can not read."""
 
 
+@cache
+def _defaults_of(kind: type) -> tuple[tuple[str, Any], ...]:
+    return tuple((f.name, f.default) for f in fields(kind))
+
+
 def without_defaults(record: Any) -> Item:
     """The attributes of a flat record that differ from their defaults: small items are cheap items."""
-    return {f.name: value for f in fields(record) if (value := getattr(record, f.name)) != f.default}
+    defaults = _defaults_of(type(record))
+    return {name: value for name, default in defaults if (value := getattr(record, name)) != default}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +237,7 @@ class Run:
         try:
             if item["status"] not in lifecycle.MEANING:
                 raise Unreadable(f"{item['pk']}|{item['sk']}: unknown status {item['status']!r}")
-            plain = {f.name: item[f.name] for f in fields(cls) if f.name in item and f.name not in _RUN_STRUCTURED}
+            plain = {name: item[name] for name in _RUN_PLAIN if name in item}
             return cls(
                 key=parse_ledger_key(item["pk"], item["sk"]),
                 work=Work.from_item(item["work"]) if "work" in item else None,
@@ -241,7 +248,7 @@ class Run:
             raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
 
 
-_RUN_STRUCTURED = frozenset({"key", "work", "attempts"})
+_RUN_PLAIN = tuple(f.name for f in fields(Run) if f.name not in ("key", "work", "attempts"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +295,8 @@ class SliceLease:
     audited_day: int = 0
 
     def to_item(self) -> Item:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: getattr(self, name) for name, _ in _defaults_of(SliceLease)}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        return cls(**{f.name: item[f.name] for f in fields(cls) if f.name in item})
+        return cls(**{name: item[name] for name, _ in _defaults_of(SliceLease) if name in item})

@@ -210,7 +210,7 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
     for _ in range(STEP_TRIES_MAX):
         job_item = ports.store.get(JOBS, {"job_id": stale.key.job_id})
         run_item = ports.store.get(TIMERS, stale.key.as_item())
-        if job_item is None or run_item is None or run_item["status"] != lifecycle.PENDING:
+        if job_item is None or run_item is None:
             return []
         try:
             run = Run.from_item(run_item)
@@ -219,15 +219,17 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
             fired.set_aside += 1
             _set_aside(ports, str(error))
             return []
+        upcoming = job.next_key(run.key.cell)
+        if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
+            fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
+        if run.status != lifecycle.PENDING:
+            return []
         step = _plan(ports, job, run)
         if step is None:
             fired.set_aside += 1
             _set_aside(ports, f"{run.key.ref}: pending, but its job ({job.status}) has another next occurrence")
             return []
-        if not step.writes:  # perhaps our own commit, its reply lost: then the next item is ours to see to
-            fired.materialised += [key for key in (job.next_key(run.key.cell),) if key is not None]
-            return _account(ports, step, firing, fired)
-        if isinstance(_commit_fenced(ports, step.writes, firing), Committed):
+        if not step.writes or isinstance(_commit_fenced(ports, step.writes, firing), Committed):
             return _account(ports, step, firing, fired)
     fired.unsent += 1
     ports.signals.log("chain_contended", ref=stale.key.ref, tries=STEP_TRIES_MAX)

@@ -60,6 +60,12 @@ class WindowReport:
 def run_window(ports: Ports, slice_no: int, second: int, *, budget_ms: int = 8_000) -> WindowReport:
     """Serve a slice up to now, woken by the tick for `second`. Stops after `budget_ms`, with the cursor where it
     honestly is; the next window goes on from there."""
+    report = _run(ports, slice_no, second, budget_ms)
+    ports.signals.count("scheduler.windows_total", outcome=report.outcome)
+    return report
+
+
+def _run(ports: Ports, slice_no: int, second: int, budget_ms: int) -> WindowReport:
     early_ms = second * SECOND_MS - ports.clock.now_ms()
     if early_ms > EARLY_TICK_WAIT_MS:
         return WindowReport(EARLY, 0, wait_ms=early_ms)

@@ -92,6 +92,7 @@ class _Work:
         if isinstance(started, Declined):
             self._declined(process, "start", started)
             return
+        self.world.checks.ledger.promised(key.ref, started.run.token, started.run.lease_until_ms)
         self.world.seen["start granted" if started.run.attempt == 1 else "start granted again"] += 1
         if self.world.faults.strikes(self.world.rng, "faulty_worker"):
             self.world.seen["faulty_worker"] += 1
@@ -118,6 +119,7 @@ class _Work:
                 return False
             if beat is not None:
                 world.seen["heartbeat accepted"] += 1
+                world.checks.ledger.promised(key.ref, token, beat.lease_until_ms)
                 self._try(process, "extend", lambda: self.queue.delay(self.message.id, lease_s * SECOND_MS))
         return True
 

@@ -43,6 +43,7 @@ class LedgerChecks:
         self.cancelled: set[str] = set()
         self.started_at_ms: dict[str, int] = {}
         self._started: dict[tuple[str, ...], str] = {}
+        self._promised_ms: dict[tuple[str, int], int] = {}
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -67,6 +68,10 @@ class LedgerChecks:
         if item is None or (item["status"] in ("cancelled", "skipped") and "job_id" in item):
             status = "missing" if item is None else item["status"]
             raise Violation("cancelled-stays", f"{process.name} sent {ref}, which is {status}")
+
+    def promised(self, ref: str, token: int, until_ms: int) -> None:
+        """A worker was told that it holds the run until then."""
+        self._promised_ms[ref, token] = until_ms
 
     def _check_end(self, process: Process, ref: str, after: Item) -> None:
         if after["status"] not in _ENDED:
@@ -95,7 +100,8 @@ class LedgerChecks:
             raise Violation("cancelled-stays", f"{process.name} started {ref} after its cancellation was answered")
         if _token(after) != _token(before) + 1 or after["attempt"] != before.get("attempt", 0) + 1:
             raise Violation("one-owner-effect", f"{process.name}: the start of {ref} did not raise its token")
-        if before.get("status") == "running" and before["lease_until_ms"] > now_ms + skew_ms:
+        promised_ms = self._promised_ms.get((ref, _token(before)), 0)
+        if before.get("status") == "running" and max(before["lease_until_ms"], promised_ms) > now_ms + skew_ms:
             raise Violation("one-attempt-running", f"{process.name} took {ref} from a live attempt")
         if len(after.get("attempts", ())) != after["attempt"] - 1:
             raise Violation("every-end-recorded", f"{process.name}: an attempt of {ref} is not on record")
