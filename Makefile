@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 # The first Python of 3.12 or later that runs; name another with `make PYTHON=...`.
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.14 python3 $$HOME/.pyenv/versions/3.1[2-9]*/bin/python3; do \
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.14 python3 \
+	$$(ls -d $$HOME/.pyenv/versions/3.1[2-9]*/bin/python3 2>/dev/null | sort -Vr); do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && command -v $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,6 +14,10 @@ PIP := -m pip install --quiet --disable-pip-version-check
 
 PORT ?= 8787
 ENDPOINT_PORT ?= 4566
+
+# jsii says that Node 20 is old at every start; the CDK works with it.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
+export TICKWORK_MINISTACK ?= $(CURDIR)/$(MINISTACK)/bin/python
 
 .PHONY: help
 help: ## List the targets
@@ -68,6 +73,13 @@ types: $(VENV)/.dev ## Strict type checking
 unit: $(VENV)/.dev ## Unit tests: no network, no emulator
 	$(BIN)/pytest tests/unit
 
+.PHONY: process
+process: $(VENV)/.dev $(MINISTACK)/.made ## Tests that kill -9 tickwork's own processes, and the embedded session
+	$(BIN)/pytest tests/process
+
+.PHONY: test
+test: lint types unit conformance sim process infra-test e2e ## All tests (README command 2)
+
 .PHONY: format
 format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
@@ -83,3 +95,6 @@ lock: $(VENV)/.dev ## Resolve the lock files anew (needs uv: pip install uv)
 .PHONY: clean
 clean: ## Remove what was built, and the demo's state
 	rm -rf build cdk.out .tickwork
+
+# Each capability brings its own targets.
+include $(wildcard functions/tickwork/sim/sim.mk infra/infra.mk tests/*/*.mk benchmarks/bench.mk)

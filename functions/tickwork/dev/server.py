@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-import threading
+import queue
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -21,10 +22,15 @@ class _Context:
     aws_request_id = "local"
 
 
-def serve(app: APIGatewayHttpResolver, port: int) -> ThreadingHTTPServer:
+RESOLVERS = 8
+"""Requests handled at once. A resolver keeps the request it is at in itself, as a Lambda handles one at a time."""
+
+
+def serve(build: Callable[[], APIGatewayHttpResolver], port: int) -> ThreadingHTTPServer:
     """A server on 127.0.0.1, not yet serving: call `serve_forever`, and `shutdown` from another thread."""
-    # The resolver keeps the request it is at in itself, as a Lambda handles one at a time: so does this.
-    one_at_a_time = threading.Lock()
+    free: queue.SimpleQueue[APIGatewayHttpResolver] = queue.SimpleQueue()
+    for _ in range(RESOLVERS):
+        free.put(build())
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -41,8 +47,11 @@ def serve(app: APIGatewayHttpResolver, port: int) -> ThreadingHTTPServer:
                 self.close_connection = True
                 return
             event = _event(self.command, self.path, dict(self.headers.items()), self.rfile.read(length))
-            with one_at_a_time:
+            app = free.get()
+            try:
                 answer = app.resolve(event, _Context())  # type: ignore[arg-type]
+            finally:
+                free.put(app)
             self._answer(answer["statusCode"], answer.get("headers") or {}, str(answer["body"]).encode())
 
         def _answer(self, status: int, headers: dict[str, Any], body: bytes) -> None:

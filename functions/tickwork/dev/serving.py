@@ -16,7 +16,8 @@ from tickwork.settings import Settings
 
 def serve_api_until_told(port: int) -> None:
     log_lines_to_stderr()
-    server = serve(build_app(aws_ports(Settings.from_environ(), LineSignals())), port)
+    ports = aws_ports(Settings.from_environ(), LineSignals())
+    server = serve(lambda: build_app(ports), port)
     # `shutdown` waits for the loop of `serve_forever`, which is this thread's: it needs another.
     _on_end(lambda: threading.Thread(target=server.shutdown).start())
     server.serve_forever(poll_interval=0.1)

@@ -21,7 +21,7 @@ from tickwork.settings import Settings
 
 API_WITHIN_S = 30.0
 SHOW_EVERY_S = 1.0
-DEMO_WORKER = Path("examples") / "demo_worker.py"
+DEMO_WORKER = Path(__file__).parents[3] / "examples" / "demo_worker.py"
 
 SETTINGS = Settings(prefix="tickwork-dev", shards=4, slices=2, pools="default,payments", retention_days=7)
 
@@ -68,6 +68,8 @@ class Session:
         self._ending.set()
 
     def _start(self) -> None:
+        if self._demo and not DEMO_WORKER.exists():
+            raise NotStarted("the demo's worker is in the source tree's examples/: run from there, or with --no-demo")
         self._screen.say(f"starting the AWS endpoint on {self._endpoint.url}")
         self._endpoint.start()
         os.environ.update(endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ())

@@ -17,7 +17,8 @@ from tickwork.dev.server import serve
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    server = serve(build_app(fake_ports()), 0)
+    ports = fake_ports()
+    server = serve(lambda: build_app(ports), 0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
