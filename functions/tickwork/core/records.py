@@ -295,8 +295,11 @@ class SliceLease:
     audited_day: int = 0
 
     def to_item(self) -> Item:
-        return {name: getattr(self, name) for name, _ in _defaults_of(self.__class__)}
+        return {name: getattr(self, name) for name in _LEASE_FIELDS}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        return cls(**{name: item[name] for name, _ in _defaults_of(cls) if name in item})
+        return cls(**{name: item[name] for name in _LEASE_FIELDS if name in item})
+
+
+_LEASE_FIELDS = tuple(f.name for f in fields(SliceLease))
