@@ -26,13 +26,13 @@ class Unreadable(TickworkError):
 
 
 @cache
-def _defaults_of(kind: type) -> tuple[tuple[str, Any], ...]:
+def _defaults_of(kind: Any) -> tuple[tuple[str, Any], ...]:
     return tuple((f.name, f.default) for f in fields(kind))
 
 
 def without_defaults(record: Any) -> Item:
     """The attributes of a flat record that differ from their defaults: small items are cheap items."""
-    defaults = _defaults_of(type(record))
+    defaults = _defaults_of(record.__class__)
     return {name: value for name, default in defaults if (value := getattr(record, name)) != default}
 
 
@@ -295,8 +295,11 @@ class SliceLease:
     audited_day: int = 0
 
     def to_item(self) -> Item:
-        return {name: getattr(self, name) for name, _ in _defaults_of(SliceLease)}
+        return {name: getattr(self, name) for name in _LEASE_FIELDS}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        return cls(**{name: item[name] for name, _ in _defaults_of(SliceLease) if name in item})
+        return cls(**{name: item[name] for name in _LEASE_FIELDS if name in item})
+
+
+_LEASE_FIELDS = tuple(f.name for f in fields(SliceLease))

@@ -3,8 +3,9 @@
 - Each active recurring job has its next timer (chain-unbroken). A missing or ended one is replaced, one that has
   fallen behind the cursor is fired.
 - A job whose schedule could not be read is tried again; it was never deleted.
-- Every second of the ledger is read again some minutes, an hour and a day later: a pending item that was passed is sent again,
-  a run whose lease lapsed long ago gets a new message, so that the next start records the loss (no-lost-timer).
+- Every second of the ledger is read again some minutes, an hour and a day later: a pending item that was passed is
+  sent again, a run whose lease lapsed long ago gets a new message, so that the next start records the loss
+  (no-lost-timer).
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ def _audit(ports: Ports, slice_no: int, cursor: str, repairs: Repairs) -> None:
     for bucket in range(bucket_of(first), bucket_of(last) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
         partitions = [partition_of(ports.layout.cell, shard, bucket) for shard in ports.layout.shards_of(slice_no)]
-        if not all([_audit_range(ports, partition, begin, end, repairs) for partition in partitions]):
+        if not all(_audit_range(ports, partition, begin, end, repairs) for partition in partitions):
             last = begin - 1  # the queue took nothing: this bucket is the next pass's to repair
             break
     if last >= first:

@@ -4,7 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-REQUIRED: tuple[str, ...] = ()
+_WINDOWS = ("served", "already", "held", "early", "fenced", "unsent", "out_of_time")
+_STARTS = ("held", "succeeded", "dead", "cancelled", "superseded")
+_ITEMS = (
+    *("new -> pending", "new -> skipped", "pending -> running", "pending -> skipped", "pending -> cancelled"),
+    *("pending -> spent", "running -> running", "running -> waiting", "running -> succeeded", "running -> dead"),
+    *("waiting -> running", "cancelled -> pending", "skipped_outage", "too_late"),
+)
+_FAULTS = (
+    *("crash_before", "crash_after", "pause_before", "pause_after", "freeze", "throttle", "conflict", "stale_scan"),
+    *("unknown_lost", "unknown_done", "unknown_late", "send_failed", "send_failed_but_sent", "send_refused"),
+    *("tick_lost", "tick_doubled", "tick_late", "message_lost", "message_doubled", "message_late"),
+    *("outage", "queue outage", "faulty_worker", "schedule garbled"),
+)
+
+REQUIRED = (
+    *(f"scheduler.windows_total {outcome}" for outcome in _WINDOWS),
+    *(f"start declined {reason}" for reason in _STARTS),
+    *(f"item {change}" for change in _ITEMS),
+    *_FAULTS,
+    *("start granted", "start granted again", "heartbeat accepted", "heartbeat declined stale_token"),
+    *("end declined stale_token", "ended succeeded", "ended waiting", "ended dead", "refused", "orphan"),
+    *("timer created", "timer existed", "timer cancelled", "job created", "job existed", "job deleted"),
+    *("job deleted before", "job active -> error", "job error -> active", "job active -> finished"),
+    *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),
+    *("scheduler.dispatch_rejected_stale_token_total", "scheduler.slice_owner_changes_total", "item_set_aside"),
+)
 
 
 def missing(seen: Mapping[str, int]) -> list[str]:

@@ -45,6 +45,7 @@ CLASSES: dict[str, tuple[float, float]] = {
     "deaf_worker": (0.1, 0.5),
     "small_budget": (0.1, 0.6),
     "poison": (1.0, 1.0),
+    "garbled_schedule": (1.0, 1.0),
     "queue_outage": (1.0, 1.0),
 }
 CALL_FAULTS = ("crash_before", "crash_after", "pause_before", "pause_after", "throttle")
@@ -53,7 +54,7 @@ COMMIT_FAULTS = ("conflict", "unknown_lost", "unknown_done", "unknown_late")
 type Table = tuple[float, tuple[tuple[float, str], ...]]
 """The sum of the rates, and the classes with their cumulated rates."""
 
-_QUIET_SEEDS = 0.04
+_QUIET_SEEDS = 0.08
 """The share of seeds without any fault: there the lag itself is checked (bounded-lag)."""
 _PAUSES_MS = ((200, 3_000), (3_000, 9_000), (11_000, 45_000), (60_000, 700_000))
 _SKEW_MAX_MS = (500, 3_000, 20_000, 100_000)

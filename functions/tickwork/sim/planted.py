@@ -10,8 +10,9 @@ from typing import Any
 
 from tickwork.core import attempts, chain, lifecycle, slices
 from tickwork.core.attempts import Declined, Try
-from tickwork.core.records import Run, SliceLease
-from tickwork.core.tables import LEASES, TIMERS
+from tickwork.core.errors import Unsent
+from tickwork.core.records import Job, Retry, Run, SliceLease
+from tickwork.core.tables import JOBS, LEASES
 from tickwork.core.writes import Anyway, Check, Committed, Is, Item, Put, Refused, Update, Write, all_of
 from tickwork.flows import commit as committing
 from tickwork.flows import creating, firing, jobs, leasing, reconciling, runs, sending, ticking, windows
@@ -125,10 +126,12 @@ def _first_page_only() -> Sequence[Patch]:
         store, query = self.ports.store, self.ports.store.query
 
         def one_page(*arguments: Any, **named: Any) -> Page:
-            return replace(query(*arguments, **named), more=None)
+            page: Page = query(*arguments, **named)
+            return replace(page, more=None)
 
         ports = replace(self.ports, store=_Overlay(store, query=one_page))
-        return right(replace_window(self, ports), first, last)
+        pages: Any = right(replace_window(self, ports), first, last)
+        return pages
 
     right = windows._Window._pages
     return [(windows._Window, "_pages", wrong)]
@@ -228,7 +231,7 @@ def _creator_answers_anyway() -> Sequence[Patch]:
     def wrong(*arguments: Any, **named: Any) -> Fired:
         try:
             return right(*arguments, **named)
-        except creating.Unsent:
+        except Unsent:
             return Fired()
 
     return [(creating, "follow_up", wrong)]
@@ -257,8 +260,8 @@ def _next_from_now() -> Sequence[Patch]:
 
 def _refusal_means_resend() -> Sequence[Patch]:
     def wrong(ports: Ports, stale: Run, given: Any, fired: Fired) -> Any:
-        item = ports.store.get(firing.JOBS, {"job_id": stale.key.job_id})
-        return [firing._message(ports, stale, firing.Job.from_item(item).work, given)] if item else []
+        item = ports.store.get(JOBS, {"job_id": stale.key.job_id})
+        return [firing._message(ports, stale, Job.from_item(item).work, given)] if item else []
 
     return [(firing, "_step_again", wrong)]
 
@@ -285,7 +288,7 @@ def _send_before_step() -> Sequence[Patch]:
     def wrong(ports: Ports, due: Sequence[Run], known: Any, given: Any, fired: Fired) -> Any:
         early = [firing._message(ports, r, known[r.key.job_id].work, given) for r in due if r.key.job_id in known]
         if early:
-            firing.send_ready(ports, early)
+            sending.send_ready(ports, early)
         return right(ports, due, known, given, fired)
 
     return [(firing, "_step_chains", wrong)]
@@ -431,7 +434,7 @@ def _audit_begins_at_cursor() -> Sequence[Patch]:
 
     def wrong(slice_id: str, second: int) -> Put:
         write = right(slice_id, second)
-        late: Item = {cursor: second - 1 for cursor in reconciling.AUDITS}
+        late: Item = dict.fromkeys(reconciling.AUDITS, second - 1)
         return replace(write, item={**write.item, **late})
 
     return [(slices, "first_lease", wrong)]
@@ -454,7 +457,7 @@ def _deleted_job_stops_pass() -> Sequence[Patch]:
 def _poison_stops_slice() -> Sequence[Patch]:
     def wrong(ports: Ports, items: Any) -> list[Any]:
         pending = [item for item in items if item["status"] == lifecycle.PENDING]
-        return [firing.Retry.from_item(item) if "run_ref" in item else Run.from_item(item) for item in pending]
+        return [Retry.from_item(item) if "run_ref" in item else Run.from_item(item) for item in pending]
 
     return [(windows, "read_items", wrong)]
 

@@ -26,6 +26,26 @@ def plant_poison(world: World) -> None:
         kind(world, key)
 
 
+def garble_schedule(world: World) -> None:
+    """A definition that nobody can read for a while (a newer version wrote it, and is rolled back)."""
+    jobs = [item for item in world.tables.items(JOBS) if item.get("status") == "active" and "schedule" in item]
+    jobs = [item for item in jobs if item["job_id"] not in world.poisoned]
+    if not jobs:
+        return
+    job_id, right = jobs[0]["job_id"], jobs[0]["schedule"]
+    world.seen["schedule garbled"] += 1
+    _write_schedule(world, job_id, {"tongues": 1})
+    mend_ms = world.kernel.now_ms + world.rng.randint(5, 120) * SECOND_MS
+    world.kernel.at(mend_ms, lambda: _write_schedule(world, job_id, right))
+
+
+def _write_schedule(world: World, job_id: str, schedule: dict[str, Any]) -> None:
+    item = world.tables.standing(JOBS, {"job_id": job_id})
+    if item is not None:
+        world.trace("vandal", "schedule", f"{job_id} {schedule}")
+        world.tables.plant(JOBS, item | {"schedule": schedule})
+
+
 def _plant(world: World, key: LedgerKey, **attributes: Any) -> None:
     item = key.as_item() | attributes
     world.poisoned.add(f"{item['pk']}|{item['sk']}")

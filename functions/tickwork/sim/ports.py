@@ -59,14 +59,14 @@ class SimSignals:
     def log(self, action: str, **facts: object) -> None:
         world = self._process.world
         outcome = facts.get("outcome")
-        self._seen[f"{action} {outcome}" if outcome else action] += 1
+        self._seen[action] += 1
         world.trace(self._process.name, action, facts)
         if action == "window_failed" or outcome in ("fenced", "unsent"):
             self._process.gave_up = True
 
 
 def _label(labels: dict[str, str]) -> str:
-    return "".join(f" {labels[name]}" for name in ("error", "reason") if name in labels)
+    return "".join(f" {labels[name]}" for name in ("error", "reason", "outcome") if name in labels)
 
 
 def sim_ports(process: Process) -> Ports:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LATENCIES_MS = (1, 1, 2, 2, 3, 4, 6, 9, 15, 40)
 _AFTER_SHARE = 0.2
 """How often time passes between a call's effect and what its caller does next; else the next call parks anyway."""
-_LATE_EFFECT_MS = 20_000
+_LATE_EFFECT_MS = 45_000
 
 RUNNING, ENDED, FAILED, CRASHED = "running", "ended", "failed", "crashed"
 

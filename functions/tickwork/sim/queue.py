@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import batched
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,7 @@ class SimSender:
         for batch in batched(enumerate(messages), _BATCH_MAX):
             try:
                 report = self._process.call(
-                    f"send {queue}", [message for _, message in batch], lambda batch=batch: self._send(target, batch)
+                    f"send {queue}", [message for _, message in batch], partial(self._send, target, batch)
                 )
             except WorldError:  # the adapter reports a throttle or a lost connection as failed
                 failed += [index for index, _ in batch]

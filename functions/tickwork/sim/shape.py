@@ -34,7 +34,7 @@ _CATCH_UPS = (
     CatchUp("all", max_lateness_s=90),
     CatchUp("latest", max_lateness_s=30),
 )
-_AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150)
+_AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class Shape:
 def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     """The world of a seed, which begins somewhere in the hour after the epoch."""
     start_ms = epoch_ms + rng.randrange(60 * MINUTE_MS)
-    safety_ms = rng.choice((60, 120, 180, 300, 500)) * SECOND_MS
+    safety_ms = rng.choice((40, 80, 120, 200, 400)) * SECOND_MS
     slices = rng.choice((1, 1, 2))
-    timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 4, 7))))
+    timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 3, 5))))
     jobs = tuple(_job(rng, start_ms, safety_ms, n) for n in range(rng.choice((0, 1, 1, 2, 3))))
     return Shape(
         start_ms,

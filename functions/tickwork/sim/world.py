@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.sim import clients, servers
-from tickwork.sim.checks import Checks
+from tickwork.sim.checks import Checks, due_ms_of
 from tickwork.sim.convergence import pending
 from tickwork.sim.faults import Faults, draw_faults
 from tickwork.sim.kernel import Kernel, Livelock
-from tickwork.sim.poison import plant_poison
+from tickwork.sim.poison import garble_schedule, plant_poison
 from tickwork.sim.queue import SimQueue
 from tickwork.sim.shape import CELL, POOL, Shape, TimerPlan, draw_shape
 from tickwork.sim.store import WatchedStore
@@ -26,6 +27,9 @@ _TICKS_VISIBILITY_MS, _READY_VISIBILITY_MS = 90 * SECOND_MS, 60 * SECOND_MS
 _TICK_EVERY_MS, _AUDIT_EVERY_MS = MINUTE_MS, 5 * MINUTE_MS
 _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
+_LOSING = frozenset({"message_lost", "send_refused", "faulty_worker"})
+_FRESH_AHEAD_S = (12, 50)
+_RECOVERING_LAG_MS = 45 * SECOND_MS
 _LAST_RESORT_MS = 26 * 60 * MINUTE_MS
 """Faults are over and the near passes have been made: what is left must be found by the audit of a day later."""
 
@@ -47,7 +51,7 @@ class World:
         self.rng = Random(seed)
         self.shape = shape or draw_shape(self.rng, EPOCH_MS)
         self.faults = draw_faults(self.rng) if faults is None else faults
-        self.had_faults = bool(self.faults.rates)
+        self.classes = frozenset(self.faults.rates)
         self.lag_max_ms = 5 * SECOND_MS
         self.kernel = Kernel(self.shape.start_ms)
         self.cell = CELL
@@ -104,20 +108,22 @@ class World:
         at(start_ms, self._tick)
         at(start_ms + self.rng.randrange(_AUDIT_EVERY_MS), self._audit)
         for timer in self.shape.timers:
-            at(timer.at_ms, lambda plan=timer: clients.create_timers(self, plan))
+            at(timer.at_ms, partial(clients.create_timers, self, timer))
         for job in self.shape.jobs:
             for number, when_ms in enumerate(job.create_at_ms):
                 other = "other" if number == 1 and self.rng.random() < 0.3 else "same"
-                at(when_ms, lambda plan=job, mark=other: clients.create_job(self, plan, mark))
+                at(when_ms, partial(clients.create_job, self, job, other))
             for when_ms in job.delete_at_ms:
-                at(when_ms, lambda plan=job: clients.delete_job(self, f"{plan.team}:{plan.name}"))
+                at(when_ms, partial(clients.delete_job, self, f"{job.team}:{job.name}"))
         for name, queue in (("scanner_outage", "ticks"), ("worker_outage", f"ready-{POOL}")):
             if self.faults.strikes(self.rng, name):
-                at(self._sometime(), lambda queue=queue: self._outage(self.queues[queue]))
+                at(self._sometime(), partial(self._outage, self.queues[queue]))
         if self.faults.strikes(self.rng, "queue_outage"):
             at(self._sometime(), self._queue_outage)
         if self.faults.strikes(self.rng, "poison"):
             at(self._sometime(), lambda: plant_poison(self))
+        if self.faults.strikes(self.rng, "garbled_schedule"):
+            at(self._sometime(), lambda: garble_schedule(self))
 
     def _sometime(self) -> int:
         return self.shape.start_ms + self.rng.randrange(self.shape.safety_ms)
@@ -152,15 +158,18 @@ class World:
 
     def _converge(self) -> None:
         began_ms = self.kernel.now_ms
-        self._fresh_timer(10), self._fresh_timer(50)
+        for ahead_s in _FRESH_AHEAD_S:
+            self._fresh_timer(ahead_s)
         self._look_until(began_ms + _CONVERGE_MS)
         if self.violation is None and pending(self):
             self.seen["last resort"] += 1
             self.trace("world", "LAST RESORT", "; ".join(pending(self)[:5]))
+            self._check_stuck()
             for job in self.shape.jobs:
                 clients.delete_job(self, f"{job.team}:{job.name}")
             self.tick_every_ms = 20 * MINUTE_MS
             self._look_until(began_ms + _LAST_RESORT_MS)
+        self._check_fresh()
         if self.violation is None and (left := pending(self)):
             raise Violation("no-lost-timer", f"after a day without faults: {'; '.join(left[:5])}")
 
@@ -169,6 +178,24 @@ class World:
             self.kernel.run_until(self.kernel.now_ms + max(_LOOK_EVERY_MS, self.tick_every_ms // 3))
             if not pending(self):
                 return
+
+    def _check_stuck(self) -> None:
+        """A run whose worker died comes back with its message, when that was not lost: no audit is needed for it."""
+        if stuck := [reason for reason in pending(self) if " is running" in reason]:
+            if not self.classes & _LOSING:
+                raise Violation("bounded-lag", f"half an hour after the faults, no message was lost, but {stuck[0]}")
+            self.seen["run without a message"] += 1
+
+    def _check_fresh(self) -> None:
+        """Timers of the time after the faults are on time again, but for leases that the dead still hold."""
+        lag_max_ms = _RECOVERING_LAG_MS + 2 * self.faults.skew_max_ms
+        healed_ms = self.shape.start_ms + self.shape.safety_ms
+        for ref, answered_ms in self.checks.ledger.accepted.items():
+            if answered_ms < healed_ms or due_ms_of(ref) < healed_ms + _FRESH_AHEAD_S[0] * SECOND_MS:
+                continue
+            lag_ms = self.checks.ledger.started_at_ms.get(ref, self.kernel.now_ms) - due_ms_of(ref)
+            if lag_ms > lag_max_ms and self.violation is None:
+                raise Violation("bounded-lag", f"{ref} started {lag_ms} ms late after the faults were over")
 
     def _fresh_timer(self, ahead_s: int) -> None:
         """A timer of the time after the faults."""

@@ -29,6 +29,8 @@ class ChainChecks:
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
             raise Violation("chain-unbroken", f"{process.name} deleted the job {before}")
+        if before is not None and before["status"] != after["status"]:
+            self._world.seen[f"job {before['status']} -> {after['status']}"] += 1
         if before is None or before["next_scheduled_at_ms"] == after["next_scheduled_at_ms"]:
             return
         if before["status"] != "active" or after["status"] not in ("active", "finished", "error"):

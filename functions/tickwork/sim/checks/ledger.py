@@ -53,6 +53,9 @@ class LedgerChecks:
         if (was, now) not in _ALLOWED and not _replaces_cancelled(before, now):
             invariant = "cancelled-stays" if was == "cancelled" else "every-end-recorded"
             raise Violation(invariant, f"{process.name}: {ref} went from {was} to {now}")
+        self._world.seen[f"item {was or 'new'} -> {now}"] += 1
+        if now == "skipped":
+            self._world.seen[f"item {after.get('reason')}"] += 1
         self._check_end(process, ref, after)
         self._check_owner(process, ref, before, after)
         if now == "pending":
@@ -113,7 +116,7 @@ class LedgerChecks:
             raise Violation("one-run", f"{process.name} started {ref} beside {self._started[identity]}")
         process.tokens[ref] = _token(after)
         self.started_at_ms.setdefault(ref, now_ms)
-        if not self._world.had_faults:
+        if not self._world.classes:
             self._check_lag(ref, after)
 
     def _check_lag(self, ref: str, after: Item) -> None:
