@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,10 @@ import click
 from tickwork.cli.output import api_option
 
 if TYPE_CHECKING:
+    from tickwork.client import ApiClient
     from tickwork.worker import App
+    from tickwork.worker.clock import WorkerClock
+    from tickwork.worker.sources import SqsSource
 
 
 @click.command("worker")
@@ -24,9 +29,18 @@ if TYPE_CHECKING:
 @click.option("--concurrency", type=click.IntRange(1, 1_000), default=8, show_default=True, help="Runs at once.")
 @click.option("--grace", "grace_s", type=float, default=30.0, show_default=True, help="Seconds runs get at shutdown.")
 @click.option("--prefix", help="Begins the queues' names [TICKWORK_PREFIX, or tickwork-dev].")
+@click.option("--lease", "over_http", is_flag=True, help="Lease runs over HTTP: needs no AWS credentials.")
+@click.option("--lease-s", type=click.IntRange(1, 900), default=60, show_default=True, help="With --lease: its length.")
 @api_option
 def worker_command(
-    app_at: str, pool: str, concurrency: int, grace_s: float, prefix: str | None, api: str | None
+    app_at: str,
+    pool: str,
+    concurrency: int,
+    grace_s: float,
+    prefix: str | None,
+    over_http: bool,
+    lease_s: int,
+    api: str | None,
 ) -> None:
     """Pull runs of a pool and run them. MODULE is a module or a .py file.
 
@@ -34,28 +48,56 @@ def worker_command(
     tickwork worker examples/demo_worker.py:app --pool payments
     """
     # Imported here: `tickwork --help` should not wait for boto3.
-    from tickwork.aws.wiring import sqs_client
     from tickwork.client import ApiClient
     from tickwork.dev.signals import log_lines_to_stderr
-    from tickwork.ports import ready_queue
-    from tickwork.settings import Settings
+    from tickwork.worker.clock import WorkerClock
+    from tickwork.worker.logs import RunNames
     from tickwork.worker.process import Worker, WorkerOptions
+    from tickwork.worker.sources import LONG_POLL_S, LeaseSource, Source
 
     log_lines_to_stderr()
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RunNames())
     app = load_app(app_at)
-    sqs = sqs_client(long_poll=True)
-    name = f"{prefix or Settings.from_environ().prefix}-{ready_queue(pool)}"
-    try:
-        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
-    except sqs.exceptions.QueueDoesNotExist:
-        raise click.UsageError(f"there is no queue {name!r}: check --pool and --prefix") from None
-    worker = Worker(app, url, sqs, ApiClient(api), WorkerOptions(concurrency, grace_s))
+    client, clock, stopping = ApiClient(api), WorkerClock(), threading.Event()
+    source: Source
+    if over_http:
+        source = LeaseSource(pool=pool, api=client, stopping=stopping, clock=clock, lease_s=lease_s, wait_s=LONG_POLL_S)
+    else:
+        source = _queue_source(prefix, pool, client, stopping, clock)
+    worker = Worker(app, source, client, WorkerOptions(concurrency, grace_s), stopping, clock)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: worker.stop())
     if not worker.run():
         # A job that outlasted the grace holds its thread: leave without it, its lease will lapse.
         sys.stderr.flush()
         os._exit(1)
+
+
+def _queue_source(
+    prefix: str | None, pool: str, api: ApiClient, stopping: threading.Event, clock: WorkerClock
+) -> SqsSource:
+    from tickwork.aws.wiring import sqs_client
+    from tickwork.ports import ready_queue
+    from tickwork.settings import Settings
+    from tickwork.worker.process import worker_name
+    from tickwork.worker.sources import SqsSource
+
+    sqs = sqs_client(long_poll=True)
+    name = f"{prefix or Settings.from_environ().prefix}-{ready_queue(pool)}"
+    try:
+        url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    except sqs.exceptions.QueueDoesNotExist:
+        raise click.UsageError(f"there is no queue {name!r}: check --pool and --prefix") from None
+    return SqsSource(
+        queue_url=url,
+        sqs=sqs,
+        control=sqs_client(),
+        api=api,
+        worker=worker_name(),
+        stopping=stopping,
+        clock=clock,
+    )
 
 
 def load_app(app_at: str) -> App:

@@ -64,14 +64,16 @@ class ApiClient:
             if cursor is None:
                 return found
 
-    def post(self, path: str, body: object, *, repeat: bool = True) -> Any:
-        return self.call("POST", path, body, repeat=repeat)
+    def post(self, path: str, body: object, *, repeat: bool = True, timeout_s: float = TIMEOUT_S) -> Any:
+        return self.call("POST", path, body, repeat=repeat, timeout_s=timeout_s)
 
     def delete(self, path: str) -> Any:
         return self.call("DELETE", path)
 
-    def call(self, method: str, path: str, body: object = None, *, repeat: bool = True) -> Any:
-        """The answer's JSON. Raises ApiRefused (4xx) or ApiUnreachable (after the last try)."""
+    def call(
+        self, method: str, path: str, body: object = None, *, repeat: bool = True, timeout_s: float = TIMEOUT_S
+    ) -> Any:
+        """The answer's JSON; `timeout_s` bounds each try. ApiRefused (4xx), or ApiUnreachable (after the last try)."""
         text = None if body is None else json.dumps(body).encode()
         why = ""
         for tries in range(1, (TRIES_MAX if repeat else 1) + 1):
@@ -79,7 +81,11 @@ class ApiClient:
                 time.sleep(FIRST_PAUSE_S * 2 ** (tries - 2))
             try:
                 answer = self._pool.request(
-                    method, self.url + path, body=text, headers=self._headers(method, path, text)
+                    method,
+                    self.url + path,
+                    body=text,
+                    headers=self._headers(method, path, text),
+                    timeout=timeout_s,
                 )
             except urllib3.exceptions.HTTPError as error:
                 why = f"no answer from {self.url}: {error}"

@@ -3,12 +3,13 @@
     app = App()
 
     @app.job("settlement")
-    def settle(ctx: Context) -> None:
+    def settle(ctx: Context, payload: Settlement) -> None:
         ...  # a no-op when ctx.run_id was settled before
 
-`tickwork worker my_module:app --pool payments` runs it.
+`tickwork worker my_module:app --pool payments` runs it. The guide is docs/workers.md.
 """
 
-from tickwork.worker.app import App, Context, FailPermanently, LeaseLost
+from tickwork.worker.app import App
+from tickwork.worker.context import Context, FailPermanently, LeaseLost, RunCancelled
 
-__all__ = ["App", "Context", "FailPermanently", "LeaseLost"]
+__all__ = ["App", "Context", "FailPermanently", "LeaseLost", "RunCancelled"]

@@ -1,82 +1,65 @@
-"""What a team writes against: the registry of job functions, and the context each one gets."""
+"""What a team writes against: the registry of job functions, and how each one takes its payload and fails.
+
+    @app.job("charge", permanent=(CardDeclined,))
+    def charge(ctx: Context, order: Order) -> None: ...
+
+A second parameter receives the payload, validated as its annotation (a pydantic model, a dataclass, a TypedDict,
+`list[int]`, ...). A job without one reads `ctx.payload`. Job functions may be coroutine functions.
+"""
 
 from __future__ import annotations
 
 import inspect
-import threading
+import typing
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from tickwork.core.errors import TickworkError
+from tickwork.worker.context import FailPermanently, UnknownHandler
 
-type JobFunction = Callable[[Context], Any]
+type JobFunction = Callable[..., Any]
+type Errors = tuple[type[Exception], ...]
 
-
-class FailPermanently(Exception):
-    """Raise it from a job when no retry can help: the run is dead-lettered at once."""
-
-
-class LeaseLost(BaseException):
-    """The attempt's lease is gone: another worker may have the run. Stop, change nothing more, do not complete.
-
-    A BaseException, so that a job's `except Exception` does not swallow it.
-    """
-
-
-class UnknownHandler(TickworkError):
-    """This worker has no job function of that name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """One attempt of one run, as its job function sees it.
-
-    `run_id` is the same on every attempt: use it as the idempotency key of every side effect. `token` grows with
-    every attempt: pass it on where a side effect can be fenced. `scheduled_at` is the nominal time, `fire_at` the
-    effective one (after jitter); both are aware datetimes in UTC.
-    """
-
-    run_id: str
-    job_id: str
-    scheduled_at: datetime
-    fire_at: datetime
-    attempt: int
-    token: int
-    payload: Any = None
-    previous_at: datetime | None = None
-    next_at: datetime | None = None
-    _lost: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the lease is known to be gone."""
-        return self._lost.is_set()
-
-    def check(self) -> None:
-        """Call it between steps of a long job: raises LeaseLost as soon as the lease is known to be gone."""
-        if self.is_lost:
-            raise LeaseLost(f"run {self.run_id}, attempt {self.attempt}: the lease is gone")
+RETRY, PERMANENT = "failed", "failed_permanent"
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A job function and the model of its payload, if it has one."""
+    """A job function, the type of its payload if it has one, and which of its errors a retry can help."""
 
     function: JobFunction
-    payload_model: type[BaseModel] | None
+    payload_type: TypeAdapter[Any] | None = None
+    takes_payload: bool = False
+    retryable: Errors = ()
+    permanent: Errors = ()
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
 
     def read_payload(self, payload: object) -> Any:
-        """The payload as its model. FailPermanently when it does not fit: a retry would not help."""
-        if self.payload_model is None:
+        """The payload as its type. FailPermanently when it does not fit: a retry would not help."""
+        if self.payload_type is None:
             return payload
         try:
-            return self.payload_model.model_validate(payload)
+            return self.payload_type.validate_python(payload)
         except ValidationError as error:
-            raise FailPermanently(f"the payload does not fit {self.payload_model.__name__}: {error}") from error
+            raise FailPermanently(f"the payload does not fit: {error}") from error
+
+    def outcome_of(self, error: Exception) -> str:
+        """`failed` when a retry may help. Of the classes named, the one nearest to the error's own decides; when
+        only `retryable` ones are named, every other is permanent."""
+        if isinstance(error, FailPermanently):
+            return PERMANENT
+        for cls in type(error).__mro__:
+            if cls in self.permanent:
+                return PERMANENT
+            if cls in self.retryable:
+                return RETRY
+        return PERMANENT if self.retryable and not self.permanent else RETRY
 
 
 class App:
@@ -85,15 +68,22 @@ class App:
     def __init__(self) -> None:
         self._jobs: dict[str, Registered] = {}
 
-    def job(self, name: str, *, payload: type[BaseModel] | None = None) -> Callable[[JobFunction], JobFunction]:
-        """Register a job function under the handler name that jobs and timers give as their target."""
+    def job[F: JobFunction](
+        self, name: str, *, payload: Any = None, retryable: Errors = (), permanent: Errors = ()
+    ) -> Callable[[F], F]:
+        """Register a job function under the handler name that jobs and timers give as their target.
 
-        def register(function: JobFunction) -> JobFunction:
+        `payload` names the payload's type where the annotation can not. `permanent`: exceptions no retry can help;
+        `retryable`: the only ones a retry can help. By default every exception is retried.
+        """
+
+        def register(function: F) -> F:
             if name in self._jobs:
                 raise ValueError(f"job {name!r} is registered twice")
-            if inspect.iscoroutinefunction(function):
-                raise TypeError(f"job {name!r} is a coroutine function: call asyncio.run inside a plain one")
-            self._jobs[name] = Registered(function, payload)
+            takes_payload = _takes_payload(name, function)
+            annotation = payload if payload is not None else _annotation(name, function) if takes_payload else None
+            adapter = None if annotation is None else _adapter(name, annotation)
+            self._jobs[name] = Registered(function, adapter, takes_payload, retryable, permanent)
             return function
 
         return register
@@ -109,3 +99,32 @@ class App:
             raise UnknownHandler(
                 f"no job function {name!r} in this worker (it has {', '.join(self.names) or 'none'})"
             ) from None
+
+
+def _takes_payload(name: str, function: JobFunction) -> bool:
+    parameters = list(inspect.signature(function).parameters.values())
+    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not parameters or parameters[0].kind not in _POSITIONAL or len(required) > 2:
+        raise TypeError(f"job {name!r} takes (ctx) or (ctx, payload), nothing else")
+    return (
+        len(parameters) > 1 and parameters[1].kind in _POSITIONAL and parameters[1].default is inspect.Parameter.empty
+    )
+
+
+def _annotation(name: str, function: JobFunction) -> Any:
+    parameter = list(inspect.signature(function).parameters)[1]
+    try:
+        return typing.get_type_hints(function, include_extras=True).get(parameter)
+    except NameError as error:
+        raise TypeError(
+            f"job {name!r}: the type of {parameter!r} is not known here ({error}): give it as payload=..."
+        ) from error
+
+
+def _adapter(name: str, annotation: Any) -> TypeAdapter[Any] | None:
+    if annotation is Any:
+        return None
+    try:
+        return TypeAdapter(annotation)
+    except PydanticUserError as error:
+        raise TypeError(f"job {name!r}: {annotation!r} can not be read from JSON: {error}") from error

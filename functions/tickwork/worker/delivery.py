@@ -1,4 +1,4 @@
-"""One message of the ready queue, as the worker holds it: its wire form read, its receipt, its state.
+"""One run in the hands of this worker: its message read, its receipt, its lease, its stop flag.
 
 The wire form is docs/worker-protocol.md; unknown fields are ignored, so that the platform may add some.
 """
@@ -6,36 +6,69 @@ The wire form is docs/worker-protocol.md; unknown fields are ignored, so that th
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from tickwork.worker.app import Context
+from tickwork.worker.context import Context, StopFlag
+from tickwork.worker.stopping import Stoppable
+
+REQUIRED = frozenset({"ref", "run_id", "job_id", "scheduled_at", "fire_at", "handler"})
+PASSED_ON = ("ref", "lease_s", "attempt", "retry_ref", "payload_id", "dispatched_at_ms", "dispatched_by")
+"""What a start hands back of the message."""
+LEASE_S_DEFAULT = 60
 
 
-@dataclass(slots=True)
+class BadMessage(ValueError):
+    """Not a ready message."""
+
+
+@dataclass(slots=True, eq=False)
 class Delivery:
-    """A received message. `claim` identifies this worker's try to start it, also when the call is repeated."""
+    """A received message, or a leased run. `claim` names this worker's try to start it, also when it is repeated;
+    `receipt` is empty where there is no queue."""
 
     receipt: str
     body: dict[str, Any]
     claim: str
+    scheduled_at: datetime
+    fire_at: datetime
+    lease_s: int
     token: int = 0
     attempt: int = 0
     payload: Any = None
     beaten_at_s: float = 0.0
+    lease_ends_s: float = 0.0
     failed_beats: int = 0
-    lost: threading.Event = field(default_factory=threading.Event)
+    stop: StopFlag = field(default_factory=StopFlag)
+    call: Stoppable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.call = Stoppable(self.stop)
 
     @classmethod
     def read(cls, receipt: str, text: str, claim: str) -> Self:
-        """ValueError when the text is not a ready message."""
-        body = json.loads(text)
-        missing = {"ref", "run_id", "job_id", "scheduled_at", "fire_at", "handler"} - set(body)
+        """From a message's text. BadMessage when it is none."""
+        try:
+            body = json.loads(text)
+        except ValueError as error:
+            raise BadMessage(f"not JSON: {error}") from error
+        return cls.of(receipt, body, claim)
+
+    @classmethod
+    def of(cls, receipt: str, body: object, claim: str) -> Self:
+        """From a message's fields. BadMessage when one is missing or of no use."""
+        if not isinstance(body, dict):
+            raise BadMessage("not a JSON object")
+        missing = REQUIRED - body.keys()
         if missing:
-            raise ValueError(f"not a ready message: {', '.join(sorted(missing))} missing")
-        return cls(receipt, body, claim, payload=body.get("payload"))
+            raise BadMessage(f"{', '.join(sorted(missing))} missing")
+        try:
+            scheduled_at, fire_at = _instant(body["scheduled_at"]), _instant(body["fire_at"])
+            lease_s = int(body.get("lease_s", LEASE_S_DEFAULT))
+        except (ValueError, TypeError) as error:
+            raise BadMessage(str(error)) from error
+        return cls(receipt, body, claim, scheduled_at, fire_at, max(1, lease_s), payload=body.get("payload"))
 
     @property
     def ref(self) -> str:
@@ -46,32 +79,46 @@ class Delivery:
         return str(self.body["handler"])
 
     @property
-    def lease_s(self) -> int:
-        return int(self.body.get("lease_s", 60))
+    def names(self) -> dict[str, Any]:
+        """What every log line about it says."""
+        facts = {"run_id": self.body["run_id"], "job_id": self.body["job_id"], "attempt": self.attempt}
+        traceparent = self.traceparent
+        return facts | ({"trace_id": traceparent.split("-")[1]} if traceparent else {})
+
+    @property
+    def traceparent(self) -> str | None:
+        """The creator's W3C trace context, when it is well-formed enough to be passed on."""
+        text = self.body.get("traceparent")
+        return text if isinstance(text, str) and text.count("-") >= 3 else None
 
     def start_request(self) -> dict[str, Any]:
         """This delivery's entry of a POST /runs:start."""
-        passed_on = ("ref", "lease_s", "attempt", "retry_ref", "payload_id", "dispatched_at_ms", "dispatched_by")
-        return {"claim": self.claim} | {name: self.body[name] for name in passed_on if name in self.body}
+        passed_on = {name: self.body[name] for name in PASSED_ON if name in self.body}
+        return {"claim": self.claim, **passed_on, "lease_s": self.lease_s}
 
-    def grant(self, answer: dict[str, Any], now_s: float) -> None:
-        self.token = answer["token"]
-        self.attempt = answer["attempt"]
+    def grant(self, answer: dict[str, Any], asked_at_s: float) -> None:
+        """The lease is trusted from the moment it was asked for, not from the answer."""
+        self.token = int(answer["token"])
+        self.attempt = int(answer["attempt"])
         self.payload = answer.get("payload", self.payload)
-        self.beaten_at_s = now_s
+        self.extend(asked_at_s)
+
+    def extend(self, asked_at_s: float) -> None:
+        self.beaten_at_s, self.lease_ends_s, self.failed_beats = asked_at_s, asked_at_s + self.lease_s, 0
 
     def context(self, payload: object) -> Context:
         return Context(
-            run_id=self.body["run_id"],
-            job_id=self.body["job_id"],
-            scheduled_at=_instant(self.body["scheduled_at"]),
-            fire_at=_instant(self.body["fire_at"]),
+            run_id=str(self.body["run_id"]),
+            job_id=str(self.body["job_id"]),
+            scheduled_at=self.scheduled_at,
+            fire_at=self.fire_at,
             attempt=self.attempt,
             token=self.token,
             payload=payload,
-            previous_at=_instant(self.body["previous_at"]) if "previous_at" in self.body else None,
-            next_at=_instant(self.body["next_at"]) if "next_at" in self.body else None,
-            _lost=self.lost,
+            previous_at=_instant(self.body["previous_at"]) if self.body.get("previous_at") else None,
+            next_at=_instant(self.body["next_at"]) if self.body.get("next_at") else None,
+            traceparent=self.traceparent,
+            _stop=self.stop,
         )
 
 

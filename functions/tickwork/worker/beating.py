@@ -1,0 +1,98 @@
+"""Heartbeats: keep the leases of what runs, and stop what has lost its own.
+
+Protects W3 and W11. One thread does nothing else; no call it makes waits longer than a fraction of a lease, and
+what it tells the queue is handed to another thread, so that neither a busy job nor a slow queue can starve it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from tickwork.client import ApiRefused, ApiUnreachable
+from tickwork.worker.clock import WorkerClock
+from tickwork.worker.context import LeaseLost, RunCancelled
+from tickwork.worker.delivery import Delivery
+
+log = logging.getLogger("tickwork.worker")
+
+LOOK_S = 0.25
+"""How often the thread looks whose turn it is: well under a third of the shortest lease."""
+FAILED_BEATS_MAX = 2
+"""After two failed heartbeats the attempt is given up (spec W3): at two thirds of the lease, while it still holds."""
+BEATS_PER_CALL_MAX = 25
+CALL_S_MAX = 5.0
+
+
+class BeatApi(Protocol):
+    def post(self, path: str, body: object, *, repeat: bool = True, timeout_s: float = ...) -> Any: ...
+
+
+class Heartbeats:
+    """Beats for the deliveries that `running` returns; `hold` is told which leases were extended."""
+
+    def __init__(
+        self,
+        api: BeatApi,
+        running: Callable[[], Iterable[Delivery]],
+        hold: Callable[[Sequence[Delivery]], object],
+        clock: WorkerClock,
+    ) -> None:
+        self._api, self._running, self._hold, self._clock = api, running, hold, clock
+
+    def beat_until(self, done: threading.Event) -> None:
+        while not self._clock.wait(done, LOOK_S):
+            try:
+                self.step()
+            except Exception:
+                # Without heartbeats every run of this worker would be lost: never let the thread end.
+                log.exception("heartbeat step failed")
+
+    def step(self) -> None:
+        """Beat for every lease of which a third has passed; give up those whose time is over by our own clock."""
+        now_s = self._clock.now_s()
+        held = [delivery for delivery in self._running() if not delivery.stop.is_lost]
+        for delivery in held:
+            if now_s >= delivery.lease_ends_s:
+                _stop(delivery, "the lease's time is over")  # the process or the machine stood still
+        due = [d for d in held if not d.stop.is_lost and now_s - d.beaten_at_s >= d.lease_s / 3]
+        due.sort(key=lambda delivery: delivery.lease_ends_s)
+        for begin in range(0, len(due), BEATS_PER_CALL_MAX):
+            self._beat(due[begin : begin + BEATS_PER_CALL_MAX])
+
+    def _beat(self, due: Sequence[Delivery]) -> None:
+        asked_at_s = self._clock.now_s()
+        body = {"runs": [{"ref": d.ref, "token": d.token, "lease_s": d.lease_s} for d in due]}
+        timeout_s = min(CALL_S_MAX, min(d.lease_s for d in due) / 6)
+        try:
+            answers = self._api.post("/runs:heartbeat", body, repeat=False, timeout_s=timeout_s)["runs"]
+            if len(answers) != len(due):
+                raise KeyError("an answer for each run")
+        except (ApiUnreachable, ApiRefused, KeyError, TypeError) as error:
+            log.warning("heartbeat failed", extra={"facts": {"runs": len(due), "error": str(error)}})
+            answers = [{"reason": "busy"}] * len(due)
+        for delivery, answer in zip(due, answers, strict=True):
+            _take(delivery, answer, asked_at_s)
+        extended = [delivery for delivery in due if not delivery.failed_beats and not delivery.stop.is_lost]
+        if extended:
+            self._hold(extended)
+
+
+def _take(delivery: Delivery, answer: dict[str, Any], asked_at_s: float) -> None:
+    reason = answer.get("reason")
+    if answer.get("cancel") or reason == "cancelled":
+        delivery.call.stop(RunCancelled)
+    if answer.get("accepted"):
+        delivery.extend(asked_at_s)
+    else:
+        delivery.beaten_at_s = asked_at_s
+        delivery.failed_beats += 1
+        if reason not in ("busy", "cancelled") or delivery.failed_beats >= FAILED_BEATS_MAX:
+            _stop(delivery, str(reason))
+
+
+def _stop(delivery: Delivery, reason: str) -> None:
+    delivery.call.stop(LeaseLost)
+    log.warning("lease lost", extra={"facts": delivery.names | {"reason": reason}})

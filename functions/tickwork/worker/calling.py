@@ -1,0 +1,107 @@
+"""Calls a job's function and says what came of it.
+
+Protects W3: an attempt that was told to stop has no outcome to report, however its function ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from tickwork.worker.app import PERMANENT, RETRY, App
+from tickwork.worker.context import FailPermanently, StopJob, UnknownHandler
+from tickwork.worker.delivery import Delivery
+from tickwork.worker.logs import names_in_logs
+
+log = logging.getLogger("tickwork.worker")
+
+SUCCEEDED, CANCELLED = "succeeded", "cancelled"
+ERROR_CHARS_MAX = 1_000
+TRACEBACK_CHARS_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What to complete the attempt with. `error` begins with the class of the exception."""
+
+    outcome: str
+    error: str = ""
+
+
+def call_job(app: App, delivery: Delivery) -> Outcome | None:
+    """Run the job's function. None when the lease was lost: nothing may be completed."""
+    with names_in_logs(delivery.names):
+        outcome = _call(app, delivery)
+        if delivery.stop.is_lost:
+            log.warning("lease lost", extra={"facts": {"ended_as": outcome and outcome.outcome}})
+            return None
+        if delivery.stop.is_cancelled and (outcome is None or outcome.outcome != SUCCEEDED):
+            log.info("run cancelled")
+            return Outcome(CANCELLED, "cancelled while it was running")
+        return outcome
+
+
+def _call(app: App, delivery: Delivery) -> Outcome | None:
+    try:
+        registered = app.find(delivery.handler)
+        payload = registered.read_payload(delivery.payload)
+        ctx = delivery.context(payload)
+        arguments = (ctx, payload) if registered.takes_payload else (ctx,)
+        if registered.is_async:
+            _run_coroutine(delivery, lambda: registered.function(*arguments))
+        else:
+            delivery.call.run(lambda: registered.function(*arguments))
+    except StopJob:
+        return None
+    except FailPermanently as error:
+        return Outcome(PERMANENT, str(error)[:ERROR_CHARS_MAX])
+    except UnknownHandler as error:
+        log.error("unknown handler", extra={"facts": {"error": str(error)}})
+        return Outcome(RETRY, str(error)[:ERROR_CHARS_MAX])
+    except Exception as error:  # noqa: BLE001 - whatever the job raises is its attempt's failure
+        log.warning("job failed", extra={"facts": {"error": traceback.format_exc()[-TRACEBACK_CHARS_MAX:]}})
+        return Outcome(registered.outcome_of(error), f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
+    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit) as error:
+        # A job may not end the worker: `sys.exit()` deep in a library is the failure of this attempt.
+        log.warning("job failed", extra={"facts": {"error": repr(error)}})
+        return Outcome(RETRY, f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
+    return Outcome(SUCCEEDED)
+
+
+def _run_coroutine(delivery: Delivery, make: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """An event loop of its own for this run. It is stopped as asyncio does it: by cancelling the task."""
+    running = _Cancellable(make)
+    delivery.call.stop_by(running.cancel)
+    try:
+        delivery.call.run(lambda: asyncio.run(running.main()))
+    except asyncio.CancelledError:
+        if delivery.stop.signal is not None:
+            raise delivery.stop.signal from None
+        raise
+
+
+class _Cancellable:
+    """A coroutine that another thread can cancel, also before its loop runs."""
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._make = make
+        self._told = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    async def main(self) -> None:
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        # Either `cancel` sees the loop, or this sees that it was told: each writes before it reads.
+        if self._told:
+            raise asyncio.CancelledError
+        await self._make()
+
+    def cancel(self) -> None:
+        self._told = True
+        if self._loop is not None and self._task is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._task.cancel)

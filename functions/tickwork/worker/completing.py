@@ -1,0 +1,142 @@
+"""Completes: report outcomes until they are accepted, and only then let go of the message.
+
+Outcomes go out at once when a sender is free, and together when none is: batching costs no latency. Protects the
+order of W2 (delete after complete) and W3 (nothing is completed for a lost lease, also not a late one).
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.worker.app import PERMANENT
+from tickwork.worker.calling import CANCELLED, Outcome
+from tickwork.worker.clock import WorkerClock
+from tickwork.worker.delivery import Delivery
+from tickwork.worker.sources import Source
+
+log = logging.getLogger("tickwork.worker")
+
+COMPLETES_PER_CALL_MAX = 25
+SENDERS = 3
+ROUNDS_MAX = 10
+"""Of reporting one batch, with a pause between: two missed heartbeats end it sooner when the API is away."""
+PAUSE_S = 1.0
+
+type Ended = tuple[Delivery, Outcome]
+
+
+class Completer:
+    """`done` is called for each delivery when nothing more will be done for it, whatever came of it."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        source: Source,
+        done: Callable[[Delivery], object],
+        clock: WorkerClock,
+        hurry: threading.Event,
+    ) -> None:
+        self._api, self._source, self._done, self._clock, self._hurry = api, source, done, clock, hurry
+        self._ended: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+        self._senders = [
+            threading.Thread(target=self._send_all, name=f"complete-{i}", daemon=True) for i in range(SENDERS)
+        ]
+
+    def start(self) -> None:
+        for sender in self._senders:
+            sender.start()
+
+    def put(self, delivery: Delivery, outcome: Outcome) -> None:
+        self._ended.put((delivery, outcome))
+
+    def stop(self, timeout_s: float) -> None:
+        for _ in self._senders:
+            self._ended.put(None)
+        for sender in self._senders:
+            sender.join(timeout_s)
+
+    def _send_all(self) -> None:
+        while (first := self._ended.get()) is not None:
+            batch = self._gather(first)
+            try:
+                self.send(batch)
+            except Exception:
+                log.exception("complete failed")  # the leases lapse, the runs come again
+            finally:
+                for delivery, _ in batch:
+                    self._done(delivery)
+
+    def _gather(self, first: Ended) -> list[Ended]:
+        """What else has ended while every sender was busy."""
+        batch = [first]
+        while len(batch) < COMPLETES_PER_CALL_MAX:
+            try:
+                ended = self._ended.get_nowait()
+            except queue.Empty:
+                break
+            if ended is None:
+                self._ended.put(None)  # another sender's sign to stop
+                break
+            batch.append(ended)
+        return batch
+
+    def send(self, batch: Sequence[Ended]) -> None:
+        """Report until each outcome was accepted or refused, or its lease is gone."""
+        left = list(batch)
+        for rounds in range(ROUNDS_MAX):
+            left = self._send_once([one for one in left if not one[0].stop.is_lost])
+            if not left or (self._clock.wait(self._hurry, PAUSE_S) and rounds):
+                break
+        for delivery, _ in left:
+            log.error("complete given up", extra={"facts": delivery.names})
+
+    def _send_once(self, batch: Sequence[Ended]) -> list[Ended]:
+        """One call; what is to be tried again."""
+        if not batch:
+            return []
+        try:
+            answers = self._api.post("/runs:complete", {"runs": [_entry(*ended) for ended in batch]})["runs"]
+            if len(answers) != len(batch):
+                raise ApiUnreachable("the completes were not answered one by one")
+        except ApiRefused as error:
+            return self._refused(batch, error)
+        except ApiUnreachable as error:
+            log.warning("complete failed", extra={"facts": {"runs": len(batch), "error": str(error)}})
+            return list(batch)
+        return self._sort(batch, answers)
+
+    def _refused(self, batch: Sequence[Ended], error: ApiRefused) -> list[Ended]:
+        """The whole call was refused: one by one, so that one entry does not keep its neighbours from ending."""
+        if len(batch) > 1:
+            return [again for ended in batch for again in self._send_once([ended])]
+        ((delivery, outcome),) = batch
+        if outcome.outcome == CANCELLED:
+            # An API of an older version does not know this outcome; failing for good is the nearest.
+            return self._send_once([(delivery, Outcome(PERMANENT, outcome.error))])
+        log.error("complete refused", extra={"facts": delivery.names | {"error": str(error)}})
+        return []
+
+    def _sort(self, batch: Sequence[Ended], answers: Sequence[dict[str, Any]]) -> list[Ended]:
+        over, again = [], []
+        for (delivery, outcome), answer in zip(batch, answers, strict=True):
+            if answer.get("accepted"):
+                log.info("run ended", extra={"facts": delivery.names | {"outcome": outcome.outcome}})
+                over.append(delivery)
+            elif answer.get("reason") in ("busy", "contended"):
+                again.append((delivery, outcome))
+            else:
+                log.warning("complete refused", extra={"facts": delivery.names | {"reason": answer.get("reason")}})
+                if answer.get("discard"):
+                    over.append(delivery)
+        if over:
+            self._source.drop(over)
+        return again
+
+
+def _entry(delivery: Delivery, outcome: Outcome) -> dict[str, Any]:
+    return {"ref": delivery.ref, "token": delivery.token, "outcome": outcome.outcome, "error": outcome.error}

@@ -1,0 +1,106 @@
+"""What a job function gets, and the signals it may raise or receive.
+
+Owns the words between a team's code and the worker: the context of an attempt, `FailPermanently` (from the job),
+`LeaseLost` and `RunCancelled` (into the job). Knows no queue and no API.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tickwork.core.errors import TickworkError
+
+
+class FailPermanently(Exception):
+    """Raise it from a job when no retry can help: the run is dead-lettered at once."""
+
+
+class StopJob(BaseException):
+    """The worker tells a running job to stop. A BaseException, so that a job's `except Exception` does not
+    swallow it; clean up in `finally`, and let it pass."""
+
+
+class LeaseLost(StopJob):
+    """The attempt's lease is gone: another worker may have the run. Stop, change nothing more, do not complete."""
+
+
+class RunCancelled(StopJob):
+    """Somebody cancelled the run while it was running. Stop; what was done stays done."""
+
+
+class UnknownHandler(TickworkError):
+    """This worker has no job function of that name."""
+
+
+class StopFlag:
+    """Whether and why an attempt has to stop. Set once, by the heartbeats; the first reason stands."""
+
+    def __init__(self) -> None:
+        self._set = threading.Event()
+        self.signal: type[StopJob] | None = None
+
+    def set(self, signal: type[StopJob]) -> bool:
+        """True when this call was the first."""
+        if self._set.is_set():
+            return False
+        self.signal = signal
+        self._set.set()
+        return True
+
+    @property
+    def is_lost(self) -> bool:
+        return self.signal is LeaseLost
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.signal is RunCancelled
+
+    def __bool__(self) -> bool:
+        return self._set.is_set()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One attempt of one run, as its job function sees it.
+
+    `run_id` is the same on every attempt: use it as the idempotency key of every side effect. `token` grows with
+    every attempt: pass it on where a side effect can be fenced (`tickwork.worker.fencing`). `scheduled_at` is the
+    nominal time, `fire_at` the effective one (after jitter); both are aware datetimes in UTC. `traceparent` is the
+    W3C trace context of whoever created the run, when there was one.
+    """
+
+    run_id: str
+    job_id: str
+    scheduled_at: datetime
+    fire_at: datetime
+    attempt: int
+    token: int
+    payload: Any = None
+    previous_at: datetime | None = None
+    next_at: datetime | None = None
+    traceparent: str | None = None
+    _stop: StopFlag = field(default_factory=StopFlag, repr=False, compare=False)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lease is known to be gone."""
+        return self._stop.is_lost
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run is known to be cancelled."""
+        return self._stop.is_cancelled
+
+    @property
+    def fence(self) -> str:
+        """Grows with every occurrence of the job and every attempt of a run, in string order: for a record that
+        successive runs of one job write, where a late older writer must lose."""
+        return f"{self.scheduled_at:%Y-%m-%dT%H:%M:%S}.{self.scheduled_at.microsecond // 1000:03d}#{self.token:010d}"
+
+    def check(self) -> None:
+        """Call it between steps of a long job: raises LeaseLost or RunCancelled as soon as it is known."""
+        if self._stop.signal is not None:
+            raise self._stop.signal(f"run {self.run_id}, attempt {self.attempt}")

@@ -1,0 +1,232 @@
+"""Where runs come from: the pool's SQS queue with a start, or the HTTP lease, which does both in one call.
+
+Protects W2: a message is deleted when its run was completed or the API says that it is of no more use, never because
+a claim was lost. The queue is not the record: a failed delete or visibility change costs a duplicate, no more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tickwork.client import ApiClient, ApiRefused, ApiUnreachable, path_of
+from tickwork.worker.clock import WorkerClock
+from tickwork.worker.delivery import BadMessage, Delivery
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+log = logging.getLogger("tickwork.worker")
+
+BATCH_MAX = 10
+"""SQS's own limit of a receive, a delete and a visibility batch."""
+LONG_POLL_S = 10
+"""A shutdown waits for the poll that is out (a message given to an abandoned one would stay hidden for a minute)."""
+PAUSE_AFTER_FAILURE_S = 2.0
+HELD_RETRY_S_MAX = 900
+HELD_RETRY_S_DEFAULT = 5
+BODY_CHARS_LOGGED = 200
+QUEUE_THREADS = 2
+
+
+class Source(Protocol):
+    """`take` blocks until there is something, for some seconds at most, and returns only runs that were granted."""
+
+    def take(self, most: int) -> list[Delivery]: ...
+
+    def hold(self, deliveries: Sequence[Delivery]) -> None:
+        """Their leases were extended. Must not block."""
+        ...
+
+    def drop(self, deliveries: Sequence[Delivery]) -> None:
+        """They are of no more use."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SqsSource:
+    """Messages of a ready queue, started through the API. `sqs` long-polls; `control` has short timeouts."""
+
+    def __init__(
+        self,
+        *,
+        queue_url: str,
+        sqs: SQSClient,
+        control: SQSClient,
+        api: ApiClient,
+        worker: str,
+        stopping: threading.Event,
+        clock: WorkerClock,
+        long_poll_s: int = LONG_POLL_S,
+    ) -> None:
+        self._queue_url, self._sqs, self._control, self._api = queue_url, sqs, control, api
+        self._worker, self._stopping, self._clock, self._long_poll_s = worker, stopping, clock, long_poll_s
+        self._queue_calls = ThreadPoolExecutor(QUEUE_THREADS, thread_name_prefix="queue")
+
+    def take(self, most: int) -> list[Delivery]:
+        deliveries = self._receive(min(most, BATCH_MAX))
+        if deliveries and self._stopping.is_set():
+            log.info("given back unstarted", extra={"facts": {"runs": len(deliveries)}})
+            self._show([(delivery, 0) for delivery in deliveries])
+            return []
+        return self._start(deliveries) if deliveries else []
+
+    def hold(self, deliveries: Sequence[Delivery]) -> None:
+        """Hide the messages as long as the leases last: if this worker dies, they come back just then."""
+        self._queue_calls.submit(self._show, [(delivery, delivery.lease_s + 1) for delivery in deliveries])
+
+    def drop(self, deliveries: Sequence[Delivery]) -> None:
+        for batch in _batches(deliveries):
+            entries: Any = [{"Id": str(i), "ReceiptHandle": d.receipt} for i, d in enumerate(batch)]
+            self._tell(
+                "not deleted",
+                batch,
+                partial(self._control.delete_message_batch, QueueUrl=self._queue_url, Entries=entries),
+            )
+
+    def close(self) -> None:
+        """After the last `hold` and `drop`."""
+        self._queue_calls.shutdown(wait=True)
+
+    def _receive(self, most: int) -> list[Delivery]:
+        try:
+            answer = self._sqs.receive_message(
+                QueueUrl=self._queue_url, MaxNumberOfMessages=most, WaitTimeSeconds=self._long_poll_s
+            )
+        except (ClientError, BotoCoreError) as error:
+            log.warning("receive failed", extra={"facts": {"error": repr(error)}})
+            self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
+            return []
+        deliveries = []
+        for message in answer.get("Messages", []):
+            try:
+                deliveries.append(Delivery.read(message["ReceiptHandle"], message["Body"], self._clock.unique()))
+            except BadMessage as error:
+                # Left where it is: after enough receives SQS moves it to the pool's dead-letter queue.
+                facts = {"error": str(error), "body": message["Body"][:BODY_CHARS_LOGGED]}
+                log.error("bad message", extra={"facts": facts})
+        return deliveries
+
+    def _start(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Claim the runs in one call; the granted ones."""
+        asked_at_s = self._clock.now_s()
+        body = {"worker": self._worker, "runs": [delivery.start_request() for delivery in deliveries]}
+        try:
+            answers = self._api.post("/runs:start", body)["runs"]
+            if len(answers) != len(deliveries):
+                raise ApiUnreachable("the start was not answered for each run")
+        except ApiRefused as error:
+            return self._start_one_by_one(deliveries, error)
+        except ApiUnreachable as error:
+            log.warning("start failed", extra={"facts": {"error": str(error)}})
+            self._show([(delivery, int(PAUSE_AFTER_FAILURE_S)) for delivery in deliveries])
+            self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
+            return []
+        return self._sort(deliveries, answers, asked_at_s)
+
+    def _start_one_by_one(self, deliveries: Sequence[Delivery], error: ApiRefused) -> list[Delivery]:
+        """One entry that the API refuses must not keep its neighbours from starting."""
+        if len(deliveries) > 1:
+            return [granted for delivery in deliveries for granted in self._start([delivery])]
+        log.error("start refused", extra={"facts": deliveries[0].names | {"error": str(error)}})
+        self._show([(deliveries[0], HELD_RETRY_S_DEFAULT)])
+        return []
+
+    def _sort(
+        self, deliveries: Sequence[Delivery], answers: Sequence[dict[str, Any]], asked_at_s: float
+    ) -> list[Delivery]:
+        granted, useless, later = [], [], []
+        for delivery, answer in zip(deliveries, answers, strict=True):
+            if answer.get("granted"):
+                delivery.grant(answer, asked_at_s)
+                granted.append(delivery)
+            elif answer.get("discard"):
+                useless.append(delivery)
+            else:
+                wait_s = int(answer.get("retry_after_s", HELD_RETRY_S_DEFAULT))
+                later.append((delivery, min(HELD_RETRY_S_MAX, max(1, wait_s))))
+        if granted:
+            self.hold(granted)
+        if useless:
+            self._queue_calls.submit(self.drop, useless)
+        if later:
+            self._queue_calls.submit(self._show, later)
+        return granted
+
+    def _show(self, later: Sequence[tuple[Delivery, int]]) -> None:
+        """Let messages be visible again after so many seconds each."""
+        for batch in _batches(later):
+            entries: Any = [
+                {"Id": str(i), "ReceiptHandle": delivery.receipt, "VisibilityTimeout": seconds}
+                for i, (delivery, seconds) in enumerate(batch)
+            ]
+            self._tell(
+                "visibility not changed",
+                [delivery for delivery, _ in batch],
+                partial(self._control.change_message_visibility_batch, QueueUrl=self._queue_url, Entries=entries),
+            )
+
+    def _tell(self, failure: str, batch: Sequence[Delivery], call: Callable[[], Any]) -> None:
+        try:
+            failed = call().get("Failed") or []
+        except (ClientError, BotoCoreError) as error:
+            log.info(failure, extra={"facts": {"runs": len(batch), "error": repr(error)}})
+            return
+        for entry in failed:
+            log.info(failure, extra={"facts": batch[int(entry["Id"])].names | {"error": entry.get("Code")}})
+
+
+class LeaseSource:
+    """Runs leased over HTTP: no AWS credentials, no queue in sight; the platform looks after the messages."""
+
+    def __init__(
+        self, *, pool: str, api: ApiClient, stopping: threading.Event, clock: WorkerClock, lease_s: int, wait_s: int
+    ) -> None:
+        self._path = path_of("pools", f"{pool}:lease")
+        self._api, self._stopping, self._clock = api, stopping, clock
+        self._lease_s, self._wait_s = lease_s, wait_s
+
+    def take(self, most: int) -> list[Delivery]:
+        asked_at_s = self._clock.now_s()
+        body = {"max": min(most, BATCH_MAX), "lease_s": self._lease_s, "wait_s": self._wait_s}
+        try:
+            # Not repeated: a lease whose answer was lost lapses, and asking again would take more runs.
+            runs = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)["runs"]
+        except (ApiUnreachable, ApiRefused) as error:
+            log.warning("lease failed", extra={"facts": {"error": str(error)}})
+            self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
+            return []
+        # A lease began somewhere between the question and the answer of a long poll: after a long wait the first
+        # heartbeat is due at once, and settles it.
+        granted = []
+        for run in runs:
+            try:
+                delivery = Delivery.of("", run | {"lease_s": self._lease_s}, "")
+                delivery.grant(run, self._clock.now_s())
+            except (BadMessage, KeyError, TypeError, ValueError) as error:
+                log.error("bad run in a lease", extra={"facts": {"error": str(error)}})
+                continue
+            delivery.beaten_at_s = min(asked_at_s, delivery.beaten_at_s)
+            granted.append(delivery)
+        return granted
+
+    def hold(self, deliveries: Sequence[Delivery]) -> None:
+        """Nothing to do: there is no message to hide."""
+
+    def drop(self, deliveries: Sequence[Delivery]) -> None:
+        """Nothing to do: the platform has dealt with the message."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def _batches[T](items: Iterable[T]) -> list[list[T]]:
+    everything = list(items)
+    return [everything[begin : begin + BATCH_MAX] for begin in range(0, len(everything), BATCH_MAX)]

@@ -1,0 +1,169 @@
+"""What becomes of a message before its job runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.worker_bench import Bench, message, receipt, refused, unreachable
+from tickwork.worker import App, Context
+
+
+@pytest.fixture
+def bench() -> Bench:
+    app = App()
+
+    @app.job("job")
+    def job(ctx: Context) -> None:
+        """Nothing."""
+
+    return Bench(app)
+
+
+def answer_starts(bench: Bench, **answer: Any) -> None:
+    bench.api.answers["/runs:start"] = lambda entry: {"ref": entry["ref"], "granted": False, "accepted": False} | answer
+
+
+def test_a_granted_run_is_hidden_for_its_lease_run_completed_and_then_deleted(bench: Bench) -> None:
+    body = message()
+    bench.take(body)
+    assert bench.sqs.shown == {receipt(body): [61]}
+    bench.run_all()
+    assert bench.sqs.deleted == [receipt(body)]
+    assert bench.sqs.journal == ["/runs:start", "/runs:complete", "deleted"]
+    assert bench.active == []
+
+
+def test_a_start_hands_back_the_messages_own_words(bench: Bench) -> None:
+    known = {"retry_ref": "rr", "payload_id": "p1", "dispatched_at_ms": 5, "dispatched_by": "main#0#9", "attempt": 3}
+    bench.take(message(**known, something_new=True))
+    (entry,) = bench.api.entries("/runs:start")
+    assert entry == {"claim": "claim-00000001", "ref": "ref-r1", "lease_s": 60} | known
+    assert bench.api.of("/runs:start")[0]["worker"] == "worker-1"
+
+
+def test_a_duplicate_of_a_run_that_has_ended_is_deleted_and_not_run(bench: Bench) -> None:
+    answer_starts(bench, reason="succeeded", discard=True)
+    bench.take(message())
+    assert bench.sqs.deleted == [receipt(message())]
+    assert bench.submitted == []
+
+
+def test_a_run_held_by_another_is_left_in_the_queue_until_that_lease_ends(bench: Bench) -> None:
+    answer_starts(bench, reason="held", discard=False, retry_after_s=42)
+    bench.take(message())
+    assert bench.sqs.deleted == []
+    assert bench.sqs.shown == {receipt(message()): [42]}
+    assert bench.submitted == []
+
+
+@pytest.mark.parametrize(("retry_after_s", "shown_s"), [(0, 1), (5_000, 900)])
+def test_the_wait_for_a_held_run_is_bounded(bench: Bench, retry_after_s: int, shown_s: int) -> None:
+    answer_starts(bench, reason="held", discard=False, retry_after_s=retry_after_s)
+    bench.take(message())
+    assert bench.sqs.shown == {receipt(message()): [shown_s]}
+
+
+def test_a_busy_answer_leaves_the_message_for_a_while(bench: Bench) -> None:
+    answer_starts(bench, reason="busy", discard=False)
+    bench.take(message())
+    assert bench.sqs.deleted == []
+    assert bench.sqs.shown == {receipt(message()): [5]}
+
+
+def test_each_message_of_a_batch_has_its_own_fate(bench: Bench) -> None:
+    fates: dict[str, dict[str, Any]] = {
+        "ref-go": {"granted": True, "token": 1, "attempt": 1},
+        "ref-old": {"granted": False, "discard": True, "reason": "succeeded"},
+        "ref-held": {"granted": False, "discard": False, "reason": "held", "retry_after_s": 9},
+    }
+    bench.api.answers["/runs:start"] = lambda entry: fates[entry["ref"]]
+    bench.take(message("go"), message("old"), message("held"))
+    assert [delivery.ref for delivery in bench.active] == ["ref-go"]
+    assert bench.sqs.deleted == [receipt(message("old"))]
+    assert bench.sqs.shown == {receipt(message("go")): [61], receipt(message("held")): [9]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "not json",
+        "5",
+        "null",
+        "[]",
+        message(ref=None),
+        message(run_id=None),
+        message(scheduled_at="yesterday"),
+        message(scheduled_at=None),
+        message(lease_s="long"),
+    ],
+)
+def test_a_bad_message_stays_for_the_dead_letter_queue_and_its_neighbours_run(bench: Bench, body: str) -> None:
+    good = message("good")
+    bench.take(body, good)
+    bench.run_all()
+    assert bench.sqs.deleted == [receipt(good)]
+    assert receipt(body) not in bench.sqs.shown
+    assert len(bench.api.entries("/runs:start")) == 1
+
+
+def test_when_the_start_is_not_answered_nothing_runs_and_the_messages_come_back_soon(bench: Bench) -> None:
+    bench.api.fail["/runs:start"] = [unreachable()]
+    bench.take(message())
+    assert bench.submitted == []
+    assert bench.sqs.shown == {receipt(message()): [2]}
+    assert bench.sqs.deleted == []
+
+
+def test_a_start_answered_for_too_few_runs_starts_none(bench: Bench) -> None:
+    bench.api.post = lambda *_, **__: {"runs": []}  # type: ignore[method-assign]
+    bench.take(message())
+    assert bench.submitted == []
+    assert bench.sqs.deleted == []
+
+
+def test_one_refused_entry_does_not_keep_its_neighbours_from_starting(bench: Bench) -> None:
+    bench.api.fail["/runs:start"] = [refused(), None, refused()]
+    bench.take(message("a"), message("b"))
+    assert [delivery.ref for delivery in bench.active] == ["ref-a"]
+    assert bench.sqs.shown[receipt(message("b"))] == [5]
+
+
+def test_no_more_is_received_than_can_start(bench: Bench) -> None:
+    bench.take(message("a"), message("b"), message("c"))
+    bench.take(message("d"))
+    bench.take()
+    assert bench.sqs.asked_for == [4, 1]
+
+
+def test_slots_come_back_when_nothing_was_received(bench: Bench) -> None:
+    for _ in range(3):
+        bench.take()
+    assert bench.sqs.asked_for == [4, 4, 4]
+
+
+def test_a_large_worker_asks_for_ten_at_a_time() -> None:
+    bench = Bench(concurrency=64)
+    bench.take()
+    assert bench.sqs.asked_for == [10]
+
+
+def test_what_arrives_during_a_shutdown_is_given_back_at_once(bench: Bench) -> None:
+    bench.sqs.on_receive = bench.worker.stop
+    bench.take(message())
+    assert bench.sqs.shown == {receipt(message()): [0]}
+    assert bench.api.calls == []
+    assert bench.submitted == []
+
+
+def test_a_failed_receive_pauses_and_takes_nothing(bench: Bench) -> None:
+    from botocore.exceptions import EndpointConnectionError
+
+    def fail() -> None:
+        raise EndpointConnectionError(endpoint_url="https://queue.test")
+
+    bench.sqs.on_receive = fail
+    bench.take()
+    assert bench.clock.waits == [2.0]
+    assert bench.submitted == []
