@@ -15,6 +15,7 @@ PAYLOAD_BYTES_MAX = 256 * 1024
 
 type Text = Annotated[str, Field(min_length=1, max_length=256)]
 type Ref = Annotated[str, Field(min_length=1, max_length=400)]
+type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 
@@ -33,6 +34,12 @@ class RetryIn(Body):
     max_attempts: int = Field(default=5, ge=1, le=50)
     base_s: int = Field(default=30, ge=1, le=3_600)
     cap_s: int = Field(default=3_600, ge=1, le=86_400)
+    jitter_percent: int = Field(default=20, ge=0, le=100)
+    """The draw is uniform in 1 - jitter to 1 + jitter."""
+    no_retry_on: list[ErrorClass] = Field(default=[], max_length=20)
+    """Error classes that end the run at once."""
+    retry_on: list[ErrorClass] = Field(default=[], max_length=20)
+    """If any are named, errors of all other classes end the run at once."""
 
 
 class CatchUpIn(Body):
@@ -125,6 +132,10 @@ class CompleteOneIn(Body):
     token: int = Field(ge=1)
     outcome: Literal["succeeded", "failed", "failed_permanent"]
     error: str = Field(default="", max_length=10_000)
+    error_class: str = Field(default="", max_length=80)
+    """Of a failure: the class of the error, as `Class` or `module.Class`. The job's policy goes by it."""
+    retry_after_s: int = Field(default=0, ge=0)
+    """Of a failure: do not try again before this. Honoured up to a day."""
 
 
 class CompleteIn(Body):

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -154,7 +155,7 @@ def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
     if handler is None:
         raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
     check_slug(handler, "target.handler")
-    retry = RetryPolicy(**body.retry_policy.model_dump())
+    retry = RetryPolicy.from_item(body.retry_policy.model_dump())
     return Work(target.pool, handler, payload_text(body.payload), None, body.lease_s, retry)
 
 
@@ -206,8 +207,9 @@ def _fire_at(body: TimerIn, now_ms: int) -> int:
 
 
 def _fingerprint(body: Body) -> str:
-    """Identifies what the client asked for, as it asked: the same delay asked twice is the same request."""
-    return hashlib.sha256(body.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    """Identifies what the client asked for, as it asked: the same delay asked twice is the same request. Defaults
+    are left out, so that a field added later does not make an old request a new one."""
+    return hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def shown(work: Work) -> dict[str, Any]:
@@ -215,11 +217,7 @@ def shown(work: Work) -> dict[str, Any]:
     body: dict[str, Any] = {
         "target": {"pool": work.pool, "handler": work.handler},
         "lease_s": work.lease_s,
-        "retry_policy": {
-            "max_attempts": work.retry.max_attempts,
-            "base_s": work.retry.base_s,
-            "cap_s": work.retry.cap_s,
-        },
+        "retry_policy": asdict(work.retry),
     }
     if work.payload is not None:
         body["payload"] = json.loads(work.payload)

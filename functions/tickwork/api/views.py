@@ -76,6 +76,7 @@ def _attempt(record: Any) -> dict[str, Any]:
         "ended_at": iso_ms(record["ended_at_ms"]),
         "outcome": record["outcome"],
         "error": record["error"],
+        **({"error_class": record["error_class"]} if "error_class" in record else {}),
     }
 
 

@@ -80,7 +80,15 @@ def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> dict[str, Any]:
     if one.outcome == "succeeded":
         result = runs.complete(ports, key, one.token)
     else:
-        result = runs.fail(ports, key, one.token, one.error, permanent=one.outcome == "failed_permanent")
+        result = runs.fail(
+            ports,
+            key,
+            one.token,
+            one.error,
+            permanent=one.outcome == "failed_permanent",
+            error_class=one.error_class,
+            retry_after_s=one.retry_after_s,
+        )
     if isinstance(result, Declined):
         return _declined(result)
     retry_at = {"retry_at": iso(result.retry_at_ms)} if result.retry_at_ms else {}

@@ -30,11 +30,23 @@ def without_defaults(record: Any) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """`min(base_s * 2^attempt, cap_s) * uniform(0.8, 1.2)`, at most `max_attempts` attempts (spec W5)."""
+    """`min(base_s * 2^attempt, cap_s) * uniform(0.8, 1.2)`, at most `max_attempts` attempts (spec W5).
+
+    `jitter_percent` is the half-width of the draw. Error classes named in `no_retry_on` end the run at once; when
+    `retry_on` names any, all others do.
+    """
 
     max_attempts: int = 5
     base_s: int = 30
     cap_s: int = 3600
+    jitter_percent: int = 20
+    no_retry_on: tuple[str, ...] = ()
+    retry_on: tuple[str, ...] = ()
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        lists: Item = {name: tuple(item[name]) for name in ("no_retry_on", "retry_on") if name in item}
+        return cls(**(item | lists))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class Work:
             payload=item.get("payload"),
             payload_id=item.get("payload_id"),
             lease_s=item.get("lease_s", 60),
-            retry=RetryPolicy(**item.get("retry", {})),
+            retry=RetryPolicy.from_item(item.get("retry", {})),
         )
 
 
@@ -190,6 +202,8 @@ class Run:
     lease_until_ms: int = 0
     started_at_ms: int = 0
     ended_at_ms: int = 0
+    retry_at_ms: int = 0
+    """When the pending retry of a waiting run is due."""
     dispatched_at_ms: int = 0
     dispatched_by: str = ""
     created_at_ms: int = 0
