@@ -62,6 +62,8 @@ class WorkIn(Body):
     payload: Any = None
     lease_s: LeaseS = 60
     retry_policy: RetryIn = RetryIn()
+    max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)
+    """How long one attempt may take; 0: no bound."""
 
 
 class JobIn(WorkIn):
@@ -93,6 +95,25 @@ class TimersIn(Body):
 
 class CancelIn(Body):
     timer_ids: list[Text] = Field(min_length=1, max_length=BULK_MAX)
+
+
+class CancelRunIn(Body):
+    """A run by its `ref`, by its job and nominal time, or (a one-shot) by its id alone."""
+
+    ref: Ref | None = None
+    job_id: Text | None = None
+    scheduled_at: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if (self.ref is None) == (self.job_id is None) or (self.scheduled_at and not self.job_id):
+            raise ValueError("give `ref`, or `job_id` with `scheduled_at` (a timer's id goes alone)")
+        return self
+
+
+class CancelRunsIn(Body):
+    runs: list[CancelRunIn] = Field(min_length=1, max_length=RUNS_PER_CALL_MAX)
+    reason: Annotated[str, Field(min_length=1, max_length=200)] = "cancelled"
 
 
 class PreviewIn(Body):
@@ -130,7 +151,8 @@ class BeatIn(Body):
 class CompleteOneIn(Body):
     ref: Ref
     token: int = Field(ge=1)
-    outcome: Literal["succeeded", "failed", "failed_permanent"]
+    outcome: Literal["succeeded", "failed", "failed_permanent", "cancelled"]
+    """`cancelled`: stopped because a heartbeat's answer asked for it."""
     error: str = Field(default="", max_length=10_000)
     error_class: str = Field(default="", max_length=80)
     """Of a failure: the class of the error, as `Class` or `module.Class`. The job's policy goes by it."""

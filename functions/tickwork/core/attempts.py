@@ -12,12 +12,12 @@ from typing import Any
 
 from tickwork.core import endings, lifecycle
 from tickwork.core.chain import end_pending
-from tickwork.core.endings import LOST, Failure, as_read, attempt_record, running_with
+from tickwork.core.endings import as_read, attempt_record, running_with
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Run, Work
 from tickwork.core.tables import TIMERS
-from tickwork.core.writes import Below, Is, Update, Write, all_of
+from tickwork.core.writes import Below, Is, Missing, Update, Write, all_of
 
 LEASE_S_MIN, LEASE_S_MAX = 30, 900
 
@@ -65,13 +65,9 @@ class Try:
 
 
 def first_start(request: StartRequest, now_ms: int) -> Update:
-    """The common case, tried without reading: the run is pending."""
-    return Update(
-        TIMERS,
-        request.key.as_item(),
-        Is("status", lifecycle.PENDING),
-        set=_started(request, 1, 1, now_ms),
-    )
+    """The common case, tried without reading: the run is pending, and nothing limits its start."""
+    pending = all_of(Is("status", lifecycle.PENDING), Missing("guarded"))
+    return Update(TIMERS, request.key.as_item(), pending, set=_started(request, 1, 1, now_ms, 0))
 
 
 def decide_start(
@@ -83,9 +79,9 @@ def decide_start(
     if run.ended:
         return Declined(run.status, discard=True)
     if run.status == lifecycle.PENDING:
-        return Try((first_start(request, now_ms),))
+        return _start_first(run, request, work, now_ms)
     if run.status == lifecycle.WAITING:
-        return _start_retry(run, request, now_ms, retention_s)
+        return _start_retry(run, request, work, now_ms, retention_s)
     if run.claim == request.claim:
         return Granted(run)
     if run.lease_until_ms > now_ms:
@@ -93,27 +89,45 @@ def decide_start(
     return _reclaim(run, request, work, now_ms, retention_s)
 
 
-def _start_retry(run: Run, request: StartRequest, now_ms: int, retention_s: int) -> Declined | Try:
+def _start_first(run: Run, request: StartRequest, work: Work, now_ms: int) -> Try:
+    changes = _started(request, 1, 1, now_ms, work.max_duration_s)
+    return Try((Update(TIMERS, run.key.as_item(), Is("status", lifecycle.PENDING), set=changes),))
+
+
+def _start_retry(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Declined | Try:
     if request.retry is None or request.attempt != run.attempt + 1:
         return Declined("superseded", discard=True)
-    changes = _started(request, run.attempt + 1, run.token + 1, now_ms)
+    changes = _started(request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
     start = Update(TIMERS, run.key.as_item(), as_read(run), set=changes)
     return Try((start, end_pending(request.retry, lifecycle.SPEND, "started", now_ms, retention_s)))
 
 
 def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Try:
-    """The holder let its lease lapse: that attempt is recorded as lost, and this claim has the next one at once."""
-    lost = Failure(LOST, "the lease lapsed")
-    if endings.why_no_retry(run, lost, work) is not None:
+    """The holder let its lease lapse: that attempt is recorded, and this claim has the next one at once. A run that
+    was to be cancelled, or is out of attempts, ends here instead."""
+    lost = endings.lapsed(run)
+    if run.cancel_requested or endings.why_no_retry(run, lost, work) is not None:
         verdict = endings.end_attempt(run, lost, work, now_ms, retention_s)
         return Try(verdict.writes, ends=verdict.status, reason=verdict.reason)
-    changes = _started(request, run.attempt + 1, run.token + 1, now_ms)
-    record = attempt_record(run, lost, now_ms)
-    return Try((Update(TIMERS, run.key.as_item(), as_read(run), set=changes, append={"attempts": [record]}),))
+    changes = _started(request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
+    update = Update(
+        TIMERS,
+        run.key.as_item(),
+        as_read(run),
+        set=changes,
+        remove=() if "stop_at_ms" in changes else ("stop_at_ms",),
+        append={"attempts": [attempt_record(run, lost, now_ms)]},
+    )
+    return Try((update,))
 
 
-def _started(request: StartRequest, attempt: int, token: int, now_ms: int) -> dict[str, Any]:
-    dispatched = {"dispatched_at_ms": request.dispatched_at_ms, "dispatched_by": request.dispatched_by}
+def _started(request: StartRequest, attempt: int, token: int, now_ms: int, max_duration_s: int) -> dict[str, Any]:
+    stop_at_ms = now_ms + max_duration_s * SECOND_MS if max_duration_s else 0
+    optional = {
+        "dispatched_at_ms": request.dispatched_at_ms,
+        "dispatched_by": request.dispatched_by,
+        "stop_at_ms": stop_at_ms,
+    }
     return {
         "status": lifecycle.RUNNING,
         "attempt": attempt,
@@ -121,17 +135,33 @@ def _started(request: StartRequest, attempt: int, token: int, now_ms: int) -> di
         "claim": request.claim,
         "worker": request.worker,
         "started_at_ms": now_ms,
-        "lease_until_ms": now_ms + request.lease_s * SECOND_MS,
-        **{name: value for name, value in dispatched.items() if value},
+        "lease_until_ms": _bounded(now_ms + request.lease_s * SECOND_MS, stop_at_ms),
+        **{name: value for name, value in optional.items() if value},
     }
 
 
+def _bounded(lease_until_ms: int, stop_at_ms: int) -> int:
+    return min(lease_until_ms, stop_at_ms) if stop_at_ms else lease_until_ms
+
+
 def heartbeat(key: LedgerKey, token: int, lease_s: int, now_ms: int) -> Update:
-    """Extend the lease of a running attempt. Never shorten it: an earlier heartbeat whose reply was lost may arrive
-    after a later one, and the worker trusts the answer to the later."""
+    """Extend the lease of a running attempt: the common case, tried without reading. Never shorten it: an earlier
+    heartbeat whose reply was lost may arrive after a later one, and the worker trusts the answer to the later."""
     until_ms = now_ms + lease_s * SECOND_MS
-    longer = all_of(*running_with(token).conditions, Below("lease_until_ms", until_ms))
-    return Update(TIMERS, key.as_item(), longer, set={"lease_until_ms": until_ms})
+    unbounded = all_of(running_with(token), Missing("stop_at_ms"), Below("lease_until_ms", until_ms))
+    return Update(TIMERS, key.as_item(), unbounded, set={"lease_until_ms": until_ms})
+
+
+def bounded_heartbeat(run: Run, lease_s: int, now_ms: int) -> Update:
+    """Extend the lease of an attempt that may not take for ever, never beyond its bound."""
+    until_ms = _bounded(now_ms + lease_s * SECOND_MS, run.stop_at_ms)
+    longer = all_of(running_with(run.token), Below("lease_until_ms", until_ms))
+    return Update(TIMERS, run.key.as_item(), longer, set={"lease_until_ms": until_ms})
+
+
+def is_longer(run: Run, lease_s: int, now_ms: int) -> bool:
+    """Whether a heartbeat of now would make the lease last longer than it does."""
+    return run.lease_until_ms < _bounded(now_ms + lease_s * SECOND_MS, run.stop_at_ms)
 
 
 def stale(run: Run | None) -> Declined:

@@ -18,12 +18,16 @@ from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Retry, Run, Work
 from tickwork.core.retrying import asked_wait_ms, backoff_ms, is_worth_repeating
 from tickwork.core.tables import TIMERS
-from tickwork.core.writes import Absent, AllOf, Is, Put, Update, Write, all_of
+from tickwork.core.writes import Absent, AllOf, Condition, Is, Missing, Put, Update, Write, all_of
 
 ERROR_CHARS_MAX = 200
 """Of an attempt's error in the ledger: the item stays under one write unit."""
 
-FAILED, LOST = "failed", "lost"
+FAILED, LOST, TIMED_OUT, CANCELLED = "failed", "lost", "timed_out", "cancelled"
+
+
+_OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested")
+"""What a run carries for its current attempt only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,9 @@ class Failure:
     error_class: str = ""
     retry_after_s: int = 0
     permanent: bool = False
+
+
+TOO_LONG = Failure(TIMED_OUT, "it took longer than max_duration_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +61,18 @@ def succeed(key: LedgerKey, token: int, now_ms: int, retention_s: int) -> Update
         "ended_at_ms": now_ms,
         "expires_at_s": now_ms // SECOND_MS + retention_s,
     }
-    return Update(TIMERS, key.as_item(), running_with(token), set=changes, remove=("lease_until_ms", "claim"))
+    return Update(TIMERS, key.as_item(), running_with(token), set=changes, remove=_OF_THE_ATTEMPT)
 
 
-def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s: int) -> Verdict:
-    """End the attempt of a running run as it was read: a retry later, or the end of the run."""
+def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s: int, cancel: str = "") -> Verdict:
+    """End the attempt of a running run as it was read: a retry later, or the end of the run. One whose cancellation
+    was asked for is not tried again, however its attempt ended (cancelled-stays)."""
+    cancelled = run.cancel_requested or cancel
+    if cancelled:
+        return _end(run, lifecycle.CANCEL, failure, cancelled, now_ms, retention_s)
     why_not = why_no_retry(run, failure, work)
     if why_not is not None:
-        return _bury(run, failure, why_not, now_ms, retention_s)
+        return _end(run, lifecycle.BURY, failure, why_not, now_ms, retention_s)
     due_ms = ceil_to_second(now_ms + _wait_ms(run, failure, work))
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
     waiting = Update(
@@ -69,7 +80,7 @@ def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s
         run.key.as_item(),
         as_read(run),
         set={"status": lifecycle.after(run.status, lifecycle.RETRY_LATER), "retry_at_ms": due_ms},
-        remove=("lease_until_ms", "claim"),
+        remove=_OF_THE_ATTEMPT,
         append={"attempts": [attempt_record(run, failure, now_ms)]},
     )
     return Verdict((waiting, Put(TIMERS, retry.to_item(), Absent())), lifecycle.WAITING, retry=retry)
@@ -91,21 +102,22 @@ def _wait_ms(run: Run, failure: Failure, work: Work) -> int:
     return max(backoff, asked_wait_ms(run.run_id, run.attempt, work.retry, failure.retry_after_s))
 
 
-def _bury(run: Run, failure: Failure, reason: str, now_ms: int, retention_s: int) -> Verdict:
+def _end(run: Run, event: str, failure: Failure, reason: str, now_ms: int, retention_s: int) -> Verdict:
+    status = lifecycle.after(run.status, event)
     update = Update(
         TIMERS,
         run.key.as_item(),
         as_read(run),
         set={
-            "status": lifecycle.after(run.status, lifecycle.BURY),
+            "status": status,
             "reason": reason,
             "ended_at_ms": now_ms,
             "expires_at_s": now_ms // SECOND_MS + retention_s,
         },
-        remove=("lease_until_ms", "claim"),
+        remove=_OF_THE_ATTEMPT,
         append={"attempts": [attempt_record(run, failure, now_ms)]},
     )
-    return Verdict((update,), lifecycle.DEAD, reason)
+    return Verdict((update,), status, reason)
 
 
 def retry_key(run: LedgerKey, due_ms: int, attempt: int) -> LedgerKey:
@@ -142,7 +154,16 @@ def running_with(token: int) -> AllOf:
 
 def as_read(run: Run) -> AllOf:
     """The run has not moved since it was read. While it runs, its lease has not been extended either."""
-    same = [Is("status", run.status), Is("token", run.token)]
+    same: list[Condition] = [Is("status", run.status), Is("token", run.token)]
     if run.status == lifecycle.RUNNING:
         same.append(Is("lease_until_ms", run.lease_until_ms))
+        asked = run.cancel_requested
+        same.append(Is("cancel_requested", asked) if asked else Missing("cancel_requested"))
     return all_of(*same)
+
+
+def lapsed(run: Run) -> Failure:
+    """What is recorded of an attempt whose lease lapsed. A lease never lasts beyond the attempt's own bound."""
+    if run.stop_at_ms and run.lease_until_ms >= run.stop_at_ms:
+        return TOO_LONG
+    return Failure(LOST, "the lease lapsed")

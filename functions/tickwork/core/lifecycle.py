@@ -25,13 +25,14 @@ MEANING = {
     SUCCEEDED: "an attempt completed it",
     DEAD: "out of attempts, or failed for good: dead-lettered",
     SKIPPED: "decided not to run, with the reason",
-    CANCELLED: "cancelled before it started",
+    CANCELLED: "cancelled: before it started, while it waited for a retry, or by its worker when it was asked to",
     SPENT: "a retry item whose attempt has started, or is no longer wanted",
 }
 ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, SPENT})
 
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
+REQUEST_CANCEL = "request_cancel"
 
 TRANSITIONS = {
     (PENDING, START): RUNNING,
@@ -39,11 +40,14 @@ TRANSITIONS = {
     (PENDING, CANCEL): CANCELLED,
     (PENDING, SPEND): SPENT,
     (WAITING, START): RUNNING,
+    (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,
     (RUNNING, HEARTBEAT): RUNNING,
     (RUNNING, SUCCEED): SUCCEEDED,
     (RUNNING, RETRY_LATER): WAITING,
     (RUNNING, BURY): DEAD,
+    (RUNNING, REQUEST_CANCEL): RUNNING,
+    (RUNNING, CANCEL): CANCELLED,
 }
 
 

@@ -69,6 +69,13 @@ class Work:
     payload_id: str | None = None
     lease_s: int = 60
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    max_duration_s: int = 0
+    """How long one attempt may take; 0: as long as its worker keeps the lease."""
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the definition limits how a run may start: its starts then read the definition."""
+        return bool(self.max_duration_s)
 
     def to_item(self) -> Item:
         item = without_defaults(self)
@@ -83,6 +90,7 @@ class Work:
             payload=item.get("payload"),
             payload_id=item.get("payload_id"),
             lease_s=item.get("lease_s", 60),
+            max_duration_s=item.get("max_duration_s", 0),
             retry=RetryPolicy.from_item(item.get("retry", {})),
         )
 
@@ -209,6 +217,12 @@ class Run:
     created_at_ms: int = 0
     reason: str = ""
     attempts: tuple[Mapping[str, Any], ...] = ()
+    guarded: bool = False
+    """Its definition limits how it may start, so no start may pass without reading it."""
+    stop_at_ms: int = 0
+    """When the current attempt has taken as long as it may; 0: no bound."""
+    cancel_requested: str = ""
+    """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
 
     @property
     def run_id(self) -> str:

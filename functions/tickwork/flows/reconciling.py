@@ -3,8 +3,9 @@
 - Each active recurring job has its next timer (chain-unbroken). A missing or ended one is replaced, one that has
   fallen behind the cursor is fired.
 - A job whose schedule could not be read is tried again; it was never deleted.
-- Every second of the ledger is read again some minutes, an hour and a day later: a pending item that was passed is sent again,
-  a run whose lease lapsed long ago gets a new message, so that the next start records the loss (no-lost-timer).
+- Every second of the ledger is read again some minutes, an hour and a day later: a pending item that was passed is
+  sent again, a run whose lease lapsed long ago gets a new message, so that the next start records the loss
+  (no-lost-timer).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from tickwork.core.errors import BadSchedule, Unsent
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
 from tickwork.core.messages import ReadyMessage
-from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable, Work
+from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable
 from tickwork.core.tables import JOBS, TIMERS
 from tickwork.core.writes import Committed, Item
-from tickwork.flows import creating, jobs, leasing
+from tickwork.flows import creating, definitions, jobs, leasing
 from tickwork.flows.commit import commit
 from tickwork.flows.firing import read_items
 from tickwork.flows.sending import Sent, send_ready
@@ -134,7 +135,7 @@ def _put_next(ports: Ports, job: Job, planned: Job) -> int:
         finished = replace(update, set={**update.set, "status": FINISHED})
         return 1 if isinstance(commit(ports, finished), Committed) else 0
     creating.prepare_slices(ports, [key])
-    if not isinstance(commit(ports, update, chain.materialise(key, ports.clock.now_ms())), Committed):
+    if not isinstance(commit(ports, update, chain.materialise(planned, key, ports.clock.now_ms())), Committed):
         return 0  # somebody changed the job meanwhile; the next pass looks again
     creating.follow_up(ports, [key], by="reconciler")
     return 1
@@ -196,7 +197,7 @@ def _wake_lapsed(ports: Ports, items: list[Item]) -> Sent:
     for item in items:
         try:
             run = Run.from_item(item)
-            work = run.work or _work_of(ports, run)
+            work = definitions.work_of(ports, run)
         except Unreadable as error:
             # One item must not stop the audit of all that come after it.
             ports.signals.count("scheduler.set_aside_total")
@@ -205,11 +206,6 @@ def _wake_lapsed(ports: Ports, items: list[Item]) -> Sent:
         if work is not None:
             messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
     return send_ready(ports, messages)
-
-
-def _work_of(ports: Ports, run: Run) -> Work | None:
-    definition = ports.store.get(JOBS, {"job_id": run.key.job_id})
-    return None if definition is None else Job.from_item(definition).work
 
 
 def lag_s(ports: Ports, slice_no: int) -> float:

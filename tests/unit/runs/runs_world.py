@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
 
 from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.instants import SECOND_MS
@@ -18,10 +18,8 @@ from tickwork.core.writes import Committed, Item, Refused, Write
 from tickwork.flows import jobs, runs, timers
 from tickwork.flows.runs import Started
 from tickwork.flows.windows import run_window
-from tickwork.ports import Layout, OutMessage, Ports, SendReport
+from tickwork.ports import Layout, Ports
 from tickwork.store.memory import MemoryStore
-
-BEGIN_MS = 1_800_000_000_000
 
 
 class Crash(Exception):
@@ -58,62 +56,14 @@ class CountingStore(MemoryStore):
         return result
 
 
-@dataclass
-class FakeClock:
-    at_ms: int = BEGIN_MS
-
-    def now_ms(self) -> int:
-        return self.at_ms
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.at_ms += duration_ms
-
-
-@dataclass
-class Outbox:
-    sent: list[tuple[str, OutMessage]] = field(default_factory=list)
-
-    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
-        self.sent += [(queue, message) for message in messages]
-        return SendReport()
-
-
-@dataclass
-class Counters:
-    counts: Counter[str] = field(default_factory=Counter)
-    lines: list[tuple[str, dict[str, object]]] = field(default_factory=list)
-
-    def count(self, metric: str, n: int = 1, **labels: str) -> None:  # noqa: ARG002
-        self.counts[metric] += n
-
-    def observe(self, metric: str, value: float, **labels: str) -> None:
-        pass
-
-    def log(self, action: str, **facts: object) -> None:
-        self.lines.append((action, facts))
-
-
-@dataclass
-class Numbered:
-    n: int = 0
-
-    def unique(self) -> str:
-        self.n += 1
-        return f"{self.n:020x}"
-
-
 class World:
     """One slice of two shards, one pool, and the calls that a client, a scanner and a worker make."""
 
     def __init__(self) -> None:
-        self.clock, self.store, self.outbox, self.signals = FakeClock(), CountingStore(), Outbox(), Counters()
-        self.ids = Numbered()
-        self.ports = Ports(
-            self.clock, self.store, self.outbox, self.signals, self.ids, Layout(shards=2, slices=1, pools=("default",))
-        )
+        self.clock, self.store, self.outbox = FakeClock(), CountingStore(), RememberingSender()
+        self.signals, self.ids = KeptSignals(), CountingIds()
+        layout = Layout(shards=2, slices=1, pools=("default",))
+        self.ports = Ports(self.clock, self.store, self.outbox, self.signals, self.ids, layout)
 
     # --- the client -------------------------------------------------------------------------------------------
 
