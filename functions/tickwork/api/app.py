@@ -11,6 +11,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from pydantic import ValidationError
 
 from tickwork.api import problems, requests, views
+from tickwork.api.dead_letter_routes import add_dead_letter_routes
 from tickwork.api.models import (
     CancelIn,
     JobIn,
@@ -48,6 +49,7 @@ def build_app(ports: Ports) -> APIGatewayHttpResolver:
     _job_routes(app, ports)
     _timer_routes(app, ports)
     add_run_routes(app, ports)
+    add_dead_letter_routes(app, ports)
     add_worker_routes(app, ports)
     return app
 

@@ -116,6 +116,44 @@ class CancelRunsIn(Body):
     reason: Annotated[str, Field(min_length=1, max_length=200)] = "cancelled"
 
 
+class DeadFilterIn(Body):
+    """Which dead letters; what is left out matches any."""
+
+    job_id: Text | None = None
+    error_class: ErrorClass | None = None
+    """Of the last attempt, as the worker sent it."""
+    reason_contains: Text | None = None
+    error_contains: Text | None = None
+    since: Text | None = None
+    """Died at this instant or later."""
+    until: Text | None = None
+    """Died before this instant."""
+
+
+class ReplayIn(Body):
+    """Replay dead runs: those named, or those a filter finds (page by page, with the cursor of the answer)."""
+
+    team: Text
+    runs: list[Ref] | None = Field(default=None, min_length=1, max_length=BULK_MAX)
+    filter: DeadFilterIn | None = None
+    by: Text
+    """Who replays. It stands in the run's history."""
+    reason: Annotated[str, Field(min_length=1, max_length=200)]
+    per_second: int = Field(default=10, ge=1, le=1_000)
+    dry_run: bool = False
+    cursor: Annotated[str, Field(max_length=4_000)] | None = None
+    replayed_before: int = Field(default=0, ge=0, le=1_000_000)
+    """How many the pages before this one have replayed: the pace goes on after them."""
+
+    @model_validator(mode="after")
+    def _named_or_found(self) -> Self:
+        if (self.runs is None) == (self.filter is None):
+            raise ValueError("give either `runs` (refs) or `filter` ({} for all of the team's dead letters)")
+        if self.runs is not None and len(set(self.runs)) != len(self.runs):
+            raise ValueError("a run stands twice in `runs`")
+        return self
+
+
 class PreviewIn(Body):
     schedule: dict[str, Any]
     after: str | None = None

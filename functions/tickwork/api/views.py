@@ -68,6 +68,7 @@ def run_view(view: RunView) -> dict[str, Any]:
         "cancel_requested": run.cancel_requested or None,
         "reason": run.reason or None,
         "attempts": [_attempt(record) for record in run.attempts],
+        **({"replays": [_replay(record) for record in run.replays]} if run.replays else {}),
     }
 
 
@@ -81,6 +82,16 @@ def _attempt(record: Any) -> dict[str, Any]:
         "outcome": record["outcome"],
         "error": record["error"],
         **({"error_class": record["error_class"]} if "error_class" in record else {}),
+    }
+
+
+def _replay(record: Any) -> dict[str, Any]:
+    return {
+        "by": record["by"],
+        "reason": record["reason"],
+        "at": iso_ms(record["at_ms"]),
+        "after_attempt": record["after_attempt"],
+        "died_of": record["died_of"],
     }
 
 

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 import click
 
+from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.next_command import next_command
@@ -63,6 +64,7 @@ for command in (
     jobs_group,
     timers_group,
     runs_group,
+    dead_letters_group,
     next_command,
     worker_command,
     dev_command,

@@ -14,7 +14,7 @@ from typing import Any
 
 from tickwork.core import lifecycle
 from tickwork.core.instants import SECOND_MS, ceil_to_second
-from tickwork.core.keys import LedgerKey
+from tickwork.core.keys import LedgerKey, dead_letter_of
 from tickwork.core.records import Retry, Run, Work
 from tickwork.core.retrying import asked_wait_ms, backoff_ms, is_worth_repeating
 from tickwork.core.tables import TIMERS
@@ -92,13 +92,13 @@ def why_no_retry(run: Run, failure: Failure, work: Work) -> str | None:
         return "failed for good"
     if failure.outcome == FAILED and not is_worth_repeating(work.retry, failure.error_class):
         return f"failed for good: {failure.error_class[:80]} is not retried"
-    if run.attempt >= work.retry.max_attempts:
+    if run.attempt - run.replayed_after >= work.retry.max_attempts:
         return f"out of attempts ({run.attempt})" if failure.outcome == FAILED else failure.outcome
     return None
 
 
 def _wait_ms(run: Run, failure: Failure, work: Work) -> int:
-    backoff = backoff_ms(run.run_id, run.attempt, work.retry)
+    backoff = backoff_ms(run.run_id, run.attempt, work.retry, since=run.replayed_after)
     return max(backoff, asked_wait_ms(run.run_id, run.attempt, work.retry, failure.retry_after_s))
 
 
@@ -113,6 +113,7 @@ def _end(run: Run, event: str, failure: Failure, reason: str, now_ms: int, reten
             "reason": reason,
             "ended_at_ms": now_ms,
             "expires_at_s": now_ms // SECOND_MS + retention_s,
+            **({"dead_letter": dead_letter_of(run.key.team, run.run_id)} if status == lifecycle.DEAD else {}),
         },
         remove=_OF_THE_ATTEMPT,
         append={"attempts": [attempt_record(run, failure, now_ms)]},

@@ -23,7 +23,7 @@ MEANING = {
     RUNNING: "an attempt holds its lease (or let it lapse: the next start records that attempt as lost)",
     WAITING: "the last attempt failed or was lost; a retry item is pending",
     SUCCEEDED: "an attempt completed it",
-    DEAD: "out of attempts, or failed for good: dead-lettered",
+    DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
     CANCELLED: "cancelled: before it started, while it waited for a retry, or by its worker when it was asked to",
     SPENT: "a retry item whose attempt has started, or is no longer wanted",
@@ -32,7 +32,7 @@ ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, SPENT})
 
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
-REQUEST_CANCEL = "request_cancel"
+REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
 
 TRANSITIONS = {
     (PENDING, START): RUNNING,
@@ -48,6 +48,7 @@ TRANSITIONS = {
     (RUNNING, BURY): DEAD,
     (RUNNING, REQUEST_CANCEL): RUNNING,
     (RUNNING, CANCEL): CANCELLED,
+    (DEAD, REPLAY): WAITING,
 }
 
 

@@ -221,6 +221,8 @@ class Run:
     """Its definition limits how it may start, so no start may pass without reading it."""
     stop_at_ms: int = 0
     """When the current attempt has taken as long as it may; 0: no bound."""
+    replays: tuple[Mapping[str, Any], ...] = ()
+    """Who had it run again after it was dead, when, why, and after how many attempts."""
     cancel_requested: str = ""
     """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
 
@@ -236,15 +238,21 @@ class Run:
     def ended(self) -> bool:
         return self.status in lifecycle.ENDED
 
+    @property
+    def replayed_after(self) -> int:
+        """Attempts before the last replay: a policy's attempts and waits count from there."""
+        return int(self.replays[-1]["after_attempt"]) if self.replays else 0
+
     def to_item(self) -> Item:
         item: Item = self.key.as_item() | without_defaults(self) | {"status": self.status}
-        for name in ("key", "work", "attempts"):
+        for name in _RUN_STRUCTURED:
             item.pop(name, None)
         if self.work is None:
             item |= {"job_id": self.key.job_id, "scheduled_at_ms": self.key.scheduled_at_ms}
         else:
             item["work"] = self.work.to_item()
-        return item | ({"attempts": [dict(a) for a in self.attempts]} if self.attempts else {})
+        listed = (("attempts", self.attempts), ("replays", self.replays))
+        return item | {name: [dict(one) for one in records] for name, records in listed if records}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
@@ -256,13 +264,14 @@ class Run:
                 key=parse_ledger_key(item["pk"], item["sk"]),
                 work=Work.from_item(item["work"]) if "work" in item else None,
                 attempts=tuple(item.get("attempts", ())),
+                replays=tuple(item.get("replays", ())),
                 **plain,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
 
 
-_RUN_STRUCTURED = frozenset({"key", "work", "attempts"})
+_RUN_STRUCTURED = frozenset({"key", "work", "attempts", "replays"})
 
 
 @dataclass(frozen=True, slots=True)

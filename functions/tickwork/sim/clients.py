@@ -102,5 +102,3 @@ def delete_job(world: World, job_id: str) -> None:
         world.seen["job deleted" if deleted else "job deleted before"] += 1
 
     request(world, call, again=True)
-
-

@@ -36,7 +36,12 @@ class World:
     """Everything of one seed. `seen` counts outcomes; `timeline` is kept only in a replay."""
 
     def __init__(
-        self, seed: int, *, timeline: list[Entry] | None = None, shape: Shape | None = None, faults: Faults | None = None
+        self,
+        seed: int,
+        *,
+        timeline: list[Entry] | None = None,
+        shape: Shape | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self.seed = seed
         self.rng = Random(seed)

@@ -119,7 +119,12 @@ class LedgerChecks:
 
 def _replaces_cancelled(before: Item | None, now: str) -> bool:
     """A job that was deleted and created again may have the same occurrence again, if it never started."""
-    return before is not None and before["status"] == "cancelled" and "attempt" not in before and now in ("pending", "skipped")
+    return (
+        before is not None
+        and before["status"] == "cancelled"
+        and "attempt" not in before
+        and now in ("pending", "skipped")
+    )
 
 
 def _token(item: Item | None) -> int:
