@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from tickwork.api import problems, requests, views
 from tickwork.api.calendars import add_calendar_routes
+from tickwork.api.dead_letter_routes import add_dead_letter_routes
 from tickwork.api.models import (
     CancelIn,
     JobIn,
@@ -29,17 +30,16 @@ from tickwork.api.requests import (
     team_of,
     to_cursor,
 )
+from tickwork.api.run_routes import add_run_routes
 from tickwork.api.workers import add_worker_routes
-from tickwork.core import lifecycle
 from tickwork.core.errors import BadSchedule, CallerError, InvalidField, WorldError
 from tickwork.core.ids import check_slug, split_job_id
-from tickwork.core.instants import DAY_MS, iso_ms, parse_iso
+from tickwork.core.instants import iso_ms
 from tickwork.core.schedule import Schedule, occurrences, parse_schedule, schedule_from_spec
 from tickwork.core.schedule.preview import as_rows
 from tickwork.flows import calendars, history, jobs, timers
 from tickwork.ports import Ports
 
-STATUSES = sorted((set(lifecycle.MEANING) | {lifecycle.QUEUED}) - {lifecycle.SPENT})
 PREVIEW_MAX = 1_000
 
 
@@ -50,7 +50,8 @@ def build_app(ports: Ports) -> APIGatewayHttpResolver:
     _job_routes(app, ports)
     _timer_routes(app, ports)
     add_calendar_routes(app, ports)
-    _run_routes(app, ports)
+    add_run_routes(app, ports)
+    add_dead_letter_routes(app, ports)
     add_worker_routes(app, ports)
     return app
 
@@ -122,7 +123,7 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         split_job_id(job_id)
         job = jobs.get_job(ports, job_id)
         count = requests.number_of(query, "count", 5, 1, PREVIEW_MAX)
-        after_ms = _after(query.get("after"), ports)
+        after_ms = requests.instant_in(query, "after", ports.clock.now_ms())
         return json_response(_preview(ports, schedule_from_spec(job.schedule), job.team, after_ms, count))
 
     @app.get("/jobs/<job_id>/runs")
@@ -136,22 +137,12 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     def preview() -> Response[str]:
         body = body_of(app, PreviewIn)
         now_ms = ports.clock.now_ms()
+        after_ms = requests.instant_in({"after": body.after} if body.after else {}, "after", now_ms)
         with fields_under("schedule"):
             schedule = parse_schedule(body.schedule, now_ms=now_ms)
             team = check_slug(body.team or "default", "team")
-            shown = _preview(ports, schedule, team, _after(body.after, ports), body.count)
+            shown = _preview(ports, schedule, team, after_ms, body.count)
         return json_response(shown)
-
-
-def _after(text: str | None, ports: Ports) -> int:
-    if text is None:
-        return ports.clock.now_ms()
-    try:
-        return parse_iso(text)
-    except (ValueError, OverflowError):
-        raise InvalidField(
-            f"{text[:40]!r} is not an instant", field="after", remedy="write it like 2026-11-01T00:00:00Z"
-        ) from None
 
 
 def _preview(ports: Ports, schedule: Schedule, team: str, after_ms: int, count: int) -> dict[str, Any]:
@@ -213,31 +204,3 @@ def _refuse_repeated_keys(bodies: list[TimerIn]) -> None:
                 field=f"timers.{index}.client_key",
                 remedy="a client_key names one timer",
             )
-
-
-def _run_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
-    @app.get("/runs")
-    def list_runs() -> Response[str]:
-        query = query_of(app, "team", "status", "limit", "since", "cursor")
-        status = query.get("status", "")
-        if status and status not in STATUSES:
-            raise InvalidField(
-                f"there is no status {status[:40]!r}", field="status", remedy=f"one of {', '.join(STATUSES)}"
-            )
-        team = team_of(query) if "team" in query else ""
-        since_ms = _since(query.get("since"))
-        before = from_cursor(query.get("cursor"), int, int)
-        found, more = history.list_runs(
-            ports, history.Filter(team, status), limit=limit_of(query), before=before, since_ms=since_ms
-        )
-        return json_response({"runs": [views.run_view(one) for one in found], "cursor": to_cursor(more)})
-
-    def _since(text: str | None) -> int:
-        if text is None:
-            return ports.clock.now_ms() - DAY_MS
-        try:
-            return parse_iso(text)
-        except (ValueError, OverflowError):
-            raise InvalidField(
-                f"{text[:40]!r} is not an instant", field="since", remedy="write it like 2026-11-01T00:00:00Z"
-            ) from None

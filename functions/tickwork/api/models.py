@@ -15,6 +15,7 @@ PAYLOAD_BYTES_MAX = 256 * 1024
 
 type Text = Annotated[str, Field(min_length=1, max_length=256)]
 type Ref = Annotated[str, Field(min_length=1, max_length=400)]
+type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 
@@ -33,6 +34,12 @@ class RetryIn(Body):
     max_attempts: int = Field(default=5, ge=1, le=50)
     base_s: int = Field(default=30, ge=1, le=3_600)
     cap_s: int = Field(default=3_600, ge=1, le=86_400)
+    jitter_percent: int = Field(default=20, ge=0, le=100)
+    """The draw is uniform in 1 - jitter to 1 + jitter."""
+    no_retry_on: list[ErrorClass] = Field(default=[], max_length=20)
+    """Error classes that end the run at once."""
+    retry_on: list[ErrorClass] = Field(default=[], max_length=20)
+    """If any are named, errors of all other classes end the run at once."""
 
 
 class CatchUpIn(Body):
@@ -55,6 +62,8 @@ class WorkIn(Body):
     payload: Any = None
     lease_s: LeaseS = 60
     retry_policy: RetryIn = RetryIn()
+    max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)
+    """How long one attempt may take; 0: no bound."""
 
 
 class JobIn(WorkIn):
@@ -99,6 +108,63 @@ class CalendarIn(Body):
     holidays: list[Any] = []
 
 
+class CancelRunIn(Body):
+    """A run by its `ref`, by its job and nominal time, or (a one-shot) by its id alone."""
+
+    ref: Ref | None = None
+    job_id: Text | None = None
+    scheduled_at: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if (self.ref is None) == (self.job_id is None) or (self.scheduled_at and not self.job_id):
+            raise ValueError("give `ref`, or `job_id` with `scheduled_at` (a timer's id goes alone)")
+        return self
+
+
+class CancelRunsIn(Body):
+    runs: list[CancelRunIn] = Field(min_length=1, max_length=RUNS_PER_CALL_MAX)
+    reason: Annotated[str, Field(min_length=1, max_length=200)] = "cancelled"
+
+
+class DeadFilterIn(Body):
+    """Which dead letters; what is left out matches any."""
+
+    job_id: Text | None = None
+    error_class: ErrorClass | None = None
+    """Of the last attempt, as the worker sent it."""
+    reason_contains: Text | None = None
+    error_contains: Text | None = None
+    since: Text | None = None
+    """Died at this instant or later."""
+    until: Text | None = None
+    """Died before this instant."""
+
+
+class ReplayIn(Body):
+    """Replay dead runs: those named, or those a filter finds (page by page, with the cursor of the answer)."""
+
+    team: Text
+    runs: list[Ref] | None = Field(default=None, min_length=1, max_length=BULK_MAX)
+    filter: DeadFilterIn | None = None
+    by: Text
+    """Who replays. It stands in the run's history."""
+    reason: Annotated[str, Field(min_length=1, max_length=200)]
+    per_second: int = Field(default=10, ge=1, le=1_000)
+    dry_run: bool = False
+    cursor: Annotated[str, Field(max_length=4_000)] | None = None
+    replayed_before: int = Field(default=0, ge=0, le=1_000_000)
+    """How many the pages before this one have replayed: the pace goes on after them."""
+
+    @model_validator(mode="after")
+    def _named_or_found(self) -> Self:
+        if (self.runs is None) == (self.filter is None):
+            raise ValueError("give either `runs` (refs) or `filter` ({} for all of the team's dead letters)")
+        if self.runs is not None and len(set(self.runs)) != len(self.runs):
+            raise ValueError("a run stands twice in `runs`")
+        return self
+
+
 class PreviewIn(Body):
     schedule: dict[str, Any]
     team: Text | None = None
@@ -136,8 +202,13 @@ class BeatIn(Body):
 class CompleteOneIn(Body):
     ref: Ref
     token: int = Field(ge=1)
-    outcome: Literal["succeeded", "failed", "failed_permanent"]
+    outcome: Literal["succeeded", "failed", "failed_permanent", "cancelled"]
+    """`cancelled`: stopped because a heartbeat's answer asked for it."""
     error: str = Field(default="", max_length=10_000)
+    error_class: str = Field(default="", max_length=80)
+    """Of a failure: the class of the error, as `Class` or `module.Class`. The job's policy goes by it."""
+    retry_after_s: int = Field(default=0, ge=0)
+    """Of a failure: do not try again before this. Honoured up to a day."""
 
 
 class CompleteIn(Body):

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -15,7 +16,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from tickwork.api.models import PAYLOAD_BYTES_MAX, Body, JobIn, TargetIn, TimerIn, WorkIn
 from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
-from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso
+from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
 from tickwork.core.keys import LedgerKey, parse_ref
 from tickwork.core.messages import compact_json
 from tickwork.core.records import CatchUp, RetryPolicy, Work, without_defaults
@@ -72,6 +73,19 @@ def number_of(query: dict[str, str], name: str, default: int, least: int, most: 
             f"{text[:40]!r} is not allowed", field=name, remedy=f"give a whole number from {least} to {most}"
         )
     return int(text)
+
+
+def instant_in(query: dict[str, str], name: str, default_ms: int) -> int:
+    """An instant among the parameters."""
+    text = query.get(name)
+    if text is None:
+        return default_ms
+    try:
+        return parse_iso(text)
+    except (ValueError, OverflowError):
+        raise InvalidField(
+            f"{text[:40]!r} is not an instant", field=name, remedy="write it like 2026-11-01T00:00:00Z"
+        ) from None
 
 
 def team_of(query: dict[str, str]) -> str:
@@ -154,8 +168,15 @@ def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
     if handler is None:
         raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
     check_slug(handler, "target.handler")
-    retry = RetryPolicy(**body.retry_policy.model_dump())
-    return Work(target.pool, handler, payload_text(body.payload), None, body.lease_s, retry)
+    retry = RetryPolicy.from_item(body.retry_policy.model_dump())
+    return Work(
+        target.pool,
+        handler,
+        payload_text(body.payload),
+        lease_s=body.lease_s,
+        retry=retry,
+        max_duration_s=body.max_duration_s,
+    )
 
 
 def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
@@ -206,8 +227,9 @@ def _fire_at(body: TimerIn, now_ms: int) -> int:
 
 
 def _fingerprint(body: Body) -> str:
-    """Identifies what the client asked for, as it asked: the same delay asked twice is the same request."""
-    return hashlib.sha256(body.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    """Identifies what the client asked for, as it asked: the same delay asked twice is the same request. Defaults
+    are left out, so that a field added later does not make an old request a new one."""
+    return hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def shown(work: Work) -> dict[str, Any]:
@@ -215,11 +237,8 @@ def shown(work: Work) -> dict[str, Any]:
     body: dict[str, Any] = {
         "target": {"pool": work.pool, "handler": work.handler},
         "lease_s": work.lease_s,
-        "retry_policy": {
-            "max_attempts": work.retry.max_attempts,
-            "base_s": work.retry.base_s,
-            "cap_s": work.retry.cap_s,
-        },
+        "retry_policy": asdict(work.retry),
+        **({"max_duration_s": work.max_duration_s} if work.max_duration_s else {}),
     }
     if work.payload is not None:
         body["payload"] = json.loads(work.payload)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tickwork.api.requests import catch_up_shown, shown, when
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.lifecycle import WAITING
 from tickwork.core.records import Job, Run
 from tickwork.flows.history import RunView
 
@@ -47,6 +48,7 @@ def run_view(view: RunView) -> dict[str, Any]:
     fire_at_ms = run.key.fire_at_ms
     return {
         "run_id": run.run_id,
+        "ref": run.key.ref,
         "job_id": run.key.job_id,
         "team": run.key.team,
         "scheduled_at": iso(run.key.scheduled_at_ms),
@@ -62,8 +64,11 @@ def run_view(view: RunView) -> dict[str, Any]:
         "lease_until": when(run.lease_until_ms),
         "lag_s": _seconds(run.dispatched_at_ms - fire_at_ms) if run.dispatched_at_ms else None,
         "start_lag_s": _seconds(run.started_at_ms - fire_at_ms) if run.started_at_ms else None,
+        "retry_at": when(run.retry_at_ms) if run.status == WAITING else None,
+        "cancel_requested": run.cancel_requested or None,
         "reason": run.reason or None,
         "attempts": [_attempt(record) for record in run.attempts],
+        **({"replays": [_replay(record) for record in run.replays]} if run.replays else {}),
     }
 
 
@@ -76,6 +81,17 @@ def _attempt(record: Any) -> dict[str, Any]:
         "ended_at": iso_ms(record["ended_at_ms"]),
         "outcome": record["outcome"],
         "error": record["error"],
+        **({"error_class": record["error_class"]} if "error_class" in record else {}),
+    }
+
+
+def _replay(record: Any) -> dict[str, Any]:
+    return {
+        "by": record["by"],
+        "reason": record["reason"],
+        "at": iso_ms(record["at_ms"]),
+        "after_attempt": record["after_attempt"],
+        "died_of": record["died_of"],
     }
 
 

@@ -73,14 +73,25 @@ def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> dict[str, Any]:
     result = runs.heartbeat(ports, key, one.token, one.lease_s)
     if isinstance(result, Declined):
         return _declined(result)
-    return {"accepted": True, "lease_until": iso_ms(result.lease_until_ms)}
+    cancel = {"cancel": True} if result.cancel else {}
+    return {"accepted": True, "lease_until": iso_ms(result.lease_until_ms), **cancel}
 
 
 def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> dict[str, Any]:
     if one.outcome == "succeeded":
         result = runs.complete(ports, key, one.token)
+    elif one.outcome == "cancelled":
+        result = runs.acknowledge_cancel(ports, key, one.token, one.error)
     else:
-        result = runs.fail(ports, key, one.token, one.error, permanent=one.outcome == "failed_permanent")
+        result = runs.fail(
+            ports,
+            key,
+            one.token,
+            one.error,
+            permanent=one.outcome == "failed_permanent",
+            error_class=one.error_class,
+            retry_after_s=one.retry_after_s,
+        )
     if isinstance(result, Declined):
         return _declined(result)
     retry_at = {"retry_at": iso(result.retry_at_ms)} if result.retry_at_ms else {}

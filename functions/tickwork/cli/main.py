@@ -10,6 +10,7 @@ from typing import IO, Any
 import click
 
 from tickwork.cli.calendars_commands import calendars_group
+from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.next_command import next_command
@@ -65,6 +66,7 @@ for command in (
     timers_group,
     calendars_group,
     runs_group,
+    dead_letters_group,
     next_command,
     worker_command,
     dev_command,

@@ -38,6 +38,50 @@ def list_(job_id: str | None, limit: int, api: str | None, as_json: bool, **filt
         show_table(runs, RUN_COLUMNS, "no runs")
 
 
+@runs_group.command("cancel")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--reason", required=True, help="Why; it stands in the run's history.")
+@with_api_options
+def cancel(runs: tuple[str, ...], reason: str, api: str | None, as_json: bool) -> None:
+    """Cancel runs, also ones in flight. Exit code 2 when one could not be cancelled.
+
+    \b
+    A RUN is a timer's id, a run's ref, or TEAM:NAME@TIME with the nominal time:
+    tickwork runs cancel shop:nightly@2026-12-01T02:00:00Z --reason "wrong price list"
+    """
+    client, answers = ApiClient(api), []
+    for begin in range(0, len(runs), CANCEL_BATCH):
+        named = [_named(run) for run in runs[begin : begin + CANCEL_BATCH]]
+        answers += client.post("/runs:cancel", {"runs": named, "reason": reason})["runs"]
+    if as_json:
+        show_json(answers)
+    else:
+        show_table(answers, CANCEL_COLUMNS, "nothing to cancel")
+    if not all(answer["accepted"] for answer in answers):
+        raise click.exceptions.Exit(2)
+
+
+def _named(run: str) -> dict[str, str]:
+    if "|" in run:
+        return {"ref": run}
+    job_id, at, scheduled_at = run.partition("@")
+    return {"job_id": job_id} | ({"scheduled_at": scheduled_at} if at else {})
+
+
+def _cancel_outcome(answer: Row) -> object:
+    if not answer["accepted"]:
+        return answer["detail"]
+    return "its worker is asked to stop" if answer["cancel_requested"] else answer["status"]
+
+
+CANCEL_BATCH = 25
+CANCEL_COLUMNS = {
+    "RUN": lambda one: one.get("run_id") or one.get("job_id") or one.get("ref"),
+    "CANCELLED": lambda one: "yes" if one["accepted"] else "no",
+    "OUTCOME": _cancel_outcome,
+}
+
+
 def _collect(client: ApiClient, path: str, limit: int, filters: dict[str, str | None]) -> list[dict[str, Any]]:
     runs: list[dict[str, Any]] = []
     cursor = None

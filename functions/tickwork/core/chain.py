@@ -134,8 +134,22 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
             record["expires_at_s"] = now_ms // SECOND_MS + retention_s
             writes.append(Put(TIMERS, record, UNSTARTED))
     if step.next is not None:
-        writes.append(materialise(job.occurrence_key(due.cell, step.next), now_ms))
+        writes.append(materialise(job, job.occurrence_key(due.cell, step.next), now_ms))
     return tuple(writes)
+
+
+def cancel_next(
+    job: Job, due: LedgerKey, following_next: Next | None, reason: str, now_ms: int, retention_s: int
+) -> tuple[Write, ...]:
+    """The transaction that cancels a job's pending occurrence and moves its chain on (chain-unbroken)."""
+    changes = next_attributes(following_next) | {"fired_through_ms": due.scheduled_at_ms}
+    if following_next is None:
+        changes["status"] = FINISHED
+    move = Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)
+    cancel = end_pending(due, lifecycle.CANCEL, reason, now_ms, retention_s)
+    if following_next is None:
+        return move, cancel
+    return move, cancel, materialise(job, job.occurrence_key(due.cell, following_next), now_ms)
 
 
 def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
@@ -148,9 +162,13 @@ def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
     )
 
 
-def materialise(key: LedgerKey, now_ms: int) -> Put:
-    """The pending item of a recurring job's occurrence. It has no time to live while it is pending."""
-    return Put(TIMERS, Run(key, created_at_ms=now_ms).to_item(), UNSTARTED)
+def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
+    """The pending item of a recurring job's occurrence. It has no time to live while it is pending.
+
+    It carries whether the definition limits its start: a change of the job that adds a limit writes its pending
+    item anew.
+    """
+    return Put(TIMERS, Run(key, created_at_ms=now_ms, guarded=job.work.is_guarded).to_item(), UNSTARTED)
 
 
 def end_pending(key: LedgerKey, event: str, reason: str, now_ms: int, retention_s: int) -> Update:

@@ -4,6 +4,7 @@
 |---|---|---|---|---|---|---|
 | run of an occurrence | timers | `cell#shard#bucket` | `second#team#name#scheduled` | creators, scanner, workers' calls | scanner, ticker, audit, history | one minute of one shard |
 | retry of a run | timers | `cell#shard#bucket` | `second#team#name#scheduled#retry.N` | a failed attempt | scanner, audit | attempts of the run |
+| dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | dead letters, replay | time to live |
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
 | slice | leases | `cell#slice` | - | scanner, ticker | creators, scanner, ticker | slices of the environment |
 | client key | client_keys | `team#key` | - | API | API | time to live |
@@ -124,3 +125,17 @@ def client_key_of(team: str, client_key: str) -> str:
 
 def payload_key(owner_id: str, version: int) -> str:
     return f"{owner_id}#{version}"
+
+
+DEAD_SPREAD = 4
+"""Partitions of a team's dead letters: its outage may kill more runs a second than one partition takes, and a
+throttled index would hold up the ledger's own writes."""
+
+
+def dead_letter_of(team: str, run_id: str) -> str:
+    """The partition of the dead letters that a run belongs to."""
+    return f"{team}#{int(run_id[:8], 16) % DEAD_SPREAD}"
+
+
+def dead_letter_partitions(team: str) -> tuple[str, ...]:
+    return tuple(f"{team}#{spread}" for spread in range(DEAD_SPREAD))

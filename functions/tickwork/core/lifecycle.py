@@ -23,15 +23,16 @@ MEANING = {
     RUNNING: "an attempt holds its lease (or let it lapse: the next start records that attempt as lost)",
     WAITING: "the last attempt failed or was lost; a retry item is pending",
     SUCCEEDED: "an attempt completed it",
-    DEAD: "out of attempts, or failed for good: dead-lettered",
+    DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
-    CANCELLED: "cancelled before it started",
+    CANCELLED: "cancelled: before it started, while it waited for a retry, or by its worker when it was asked to",
     SPENT: "a retry item whose attempt has started, or is no longer wanted",
 }
 ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, SPENT})
 
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
+REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
 
 TRANSITIONS = {
     (PENDING, START): RUNNING,
@@ -39,11 +40,15 @@ TRANSITIONS = {
     (PENDING, CANCEL): CANCELLED,
     (PENDING, SPEND): SPENT,
     (WAITING, START): RUNNING,
+    (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,
     (RUNNING, HEARTBEAT): RUNNING,
     (RUNNING, SUCCEED): SUCCEEDED,
     (RUNNING, RETRY_LATER): WAITING,
     (RUNNING, BURY): DEAD,
+    (RUNNING, REQUEST_CANCEL): RUNNING,
+    (RUNNING, CANCEL): CANCELLED,
+    (DEAD, REPLAY): WAITING,
 }
 
 

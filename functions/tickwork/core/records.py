@@ -38,11 +38,23 @@ def without_defaults(record: Any) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """`min(base_s * 2^attempt, cap_s) * uniform(0.8, 1.2)`, at most `max_attempts` attempts (spec W5)."""
+    """`min(base_s * 2^attempt, cap_s) * uniform(0.8, 1.2)`, at most `max_attempts` attempts (spec W5).
+
+    `jitter_percent` is the half-width of the draw. Error classes named in `no_retry_on` end the run at once; when
+    `retry_on` names any, all others do.
+    """
 
     max_attempts: int = 5
     base_s: int = 30
     cap_s: int = 3600
+    jitter_percent: int = 20
+    no_retry_on: tuple[str, ...] = ()
+    retry_on: tuple[str, ...] = ()
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        lists: Item = {name: tuple(item[name]) for name in ("no_retry_on", "retry_on") if name in item}
+        return cls(**(item | lists))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,13 @@ class Work:
     payload_id: str | None = None
     lease_s: int = 60
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    max_duration_s: int = 0
+    """How long one attempt may take; 0: as long as its worker keeps the lease."""
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the definition limits how a run may start: its starts then read the definition."""
+        return bool(self.max_duration_s)
 
     def to_item(self) -> Item:
         item = without_defaults(self)
@@ -79,7 +98,8 @@ class Work:
             payload=item.get("payload"),
             payload_id=item.get("payload_id"),
             lease_s=item.get("lease_s", 60),
-            retry=RetryPolicy(**item.get("retry", {})),
+            max_duration_s=item.get("max_duration_s", 0),
+            retry=RetryPolicy.from_item(item.get("retry", {})),
         )
 
 
@@ -204,11 +224,21 @@ class Run:
     lease_until_ms: int = 0
     started_at_ms: int = 0
     ended_at_ms: int = 0
+    retry_at_ms: int = 0
+    """When the pending retry of a waiting run is due."""
     dispatched_at_ms: int = 0
     dispatched_by: str = ""
     created_at_ms: int = 0
     reason: str = ""
     attempts: tuple[Mapping[str, Any], ...] = ()
+    guarded: bool = False
+    """Its definition limits how it may start, so no start may pass without reading it."""
+    stop_at_ms: int = 0
+    """When the current attempt has taken as long as it may; 0: no bound."""
+    replays: tuple[Mapping[str, Any], ...] = ()
+    """Who had it run again after it was dead, when, why, and after how many attempts."""
+    cancel_requested: str = ""
+    """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
 
     @property
     def run_id(self) -> str:
@@ -222,15 +252,21 @@ class Run:
     def ended(self) -> bool:
         return self.status in lifecycle.ENDED
 
+    @property
+    def replayed_after(self) -> int:
+        """Attempts before the last replay: a policy's attempts and waits count from there."""
+        return int(self.replays[-1]["after_attempt"]) if self.replays else 0
+
     def to_item(self) -> Item:
         item: Item = self.key.as_item() | without_defaults(self) | {"status": self.status}
-        for name in ("key", "work", "attempts"):
+        for name in _RUN_STRUCTURED:
             item.pop(name, None)
         if self.work is None:
             item |= {"job_id": self.key.job_id, "scheduled_at_ms": self.key.scheduled_at_ms}
         else:
             item["work"] = self.work.to_item()
-        return item | ({"attempts": [dict(a) for a in self.attempts]} if self.attempts else {})
+        listed = (("attempts", self.attempts), ("replays", self.replays))
+        return item | {name: [dict(one) for one in records] for name, records in listed if records}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
@@ -242,13 +278,15 @@ class Run:
                 key=parse_ledger_key(item["pk"], item["sk"]),
                 work=Work.from_item(item["work"]) if "work" in item else None,
                 attempts=tuple(item.get("attempts", ())),
+                replays=tuple(item.get("replays", ())),
                 **plain,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
 
 
-_RUN_PLAIN = tuple(f.name for f in fields(Run) if f.name not in ("key", "work", "attempts"))
+_RUN_STRUCTURED = ("key", "work", "attempts", "replays")
+_RUN_PLAIN = tuple(f.name for f in fields(Run) if f.name not in _RUN_STRUCTURED)
 
 
 @dataclass(frozen=True, slots=True)

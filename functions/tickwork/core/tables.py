@@ -35,8 +35,10 @@ class Table:
 
 BY_JOB = Index("by_job", "job_id", "scheduled_at_ms", "N")
 BY_TEAM = Index("by_team", "team", "job_id")
+BY_DEAD_LETTER = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
+"""Sparse: an item is in it while its run is dead, and only then. Runs that succeed never write to it."""
 
-TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB,))
+TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB, BY_DEAD_LETTER))
 JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM,))
 LEASES = Table("leases", "slice")
 CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")

@@ -105,7 +105,7 @@ def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
     creating.prepare_slices(ports, [key])
     unchanged: Condition = Absent() if standing is None else _as_read(standing)
     put = Put(JOBS, job.to_item(), unchanged)
-    result = commit(ports, put, chain.materialise(key, ports.clock.now_ms()))
+    result = commit(ports, put, chain.materialise(job, key, ports.clock.now_ms()))
     if isinstance(result, Committed):
         creating.follow_up(ports, [key])
         return True

@@ -17,11 +17,11 @@ from tickwork.core.errors import BadSchedule, Unsent
 from tickwork.core.instants import SECOND_MS, iso, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
 from tickwork.core.messages import ReadyMessage
-from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable, Work
+from tickwork.core.records import ACTIVE, ERROR, FINISHED, Job, Run, Unreadable
 from tickwork.core.schedule import replan, schedule_from_spec
 from tickwork.core.tables import JOBS, TIMERS
 from tickwork.core.writes import Committed, Delete, Is, Item, Write
-from tickwork.flows import calendars, creating, jobs, leasing
+from tickwork.flows import calendars, creating, definitions, jobs, leasing
 from tickwork.flows.commit import commit
 from tickwork.flows.firing import read_items
 from tickwork.flows.sending import Sent, send_ready
@@ -169,7 +169,7 @@ def _put_next(ports: Ports, job: Job, planned: Job, *also: Write) -> int:
         finished = replace(update, set={**update.set, "status": FINISHED})
         return 1 if isinstance(commit(ports, finished, *also), Committed) else 0
     creating.prepare_slices(ports, [key])
-    if not isinstance(commit(ports, update, chain.materialise(key, ports.clock.now_ms()), *also), Committed):
+    if not isinstance(commit(ports, update, chain.materialise(planned, key, ports.clock.now_ms()), *also), Committed):
         return 0  # somebody changed the job meanwhile; the next pass looks again
     creating.follow_up(ports, [key], by="reconciler")
     return 1
@@ -231,7 +231,7 @@ def _wake_lapsed(ports: Ports, items: list[Item]) -> Sent:
     for item in items:
         try:
             run = Run.from_item(item)
-            work = run.work or _work_of(ports, run)
+            work = definitions.work_of(ports, run)
         except Unreadable as error:
             # One item must not stop the audit of all that come after it.
             ports.signals.count("scheduler.set_aside_total")
@@ -240,11 +240,6 @@ def _wake_lapsed(ports: Ports, items: list[Item]) -> Sent:
         if work is not None:
             messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
     return send_ready(ports, messages)
-
-
-def _work_of(ports: Ports, run: Run) -> Work | None:
-    definition = ports.store.get(JOBS, {"job_id": run.key.job_id})
-    return None if definition is None else Job.from_item(definition).work
 
 
 def lag_s(ports: Ports, slice_no: int) -> float:

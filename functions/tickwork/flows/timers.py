@@ -76,7 +76,7 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
     now_ms = ports.clock.now_ms()
     expires_at_s = key.fire_second + ports.layout.retention_s + PAYLOAD_KEPT_S
     work = keep_payload(ports, timer.work, key.job_id, 1, expires_at_s)
-    run = Run(key, work=work, created_at_ms=now_ms)
+    run = Run(key, work=work, created_at_ms=now_ms, guarded=work.is_guarded)
     writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
     if timer.client_key is not None:
         writes.append(_claim_client_key(timer, key))

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from tickwork.core import attempts, chain, lifecycle, slices
+from tickwork.core import attempts, chain, endings, lifecycle, slices
 from tickwork.core.attempts import Declined, Try
 from tickwork.core.errors import Unsent
+from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Job, Retry, Run, SliceLease
 from tickwork.core.tables import JOBS, LEASES
 from tickwork.core.writes import Anyway, Check, Committed, Is, Item, Put, Refused, Update, Write, all_of
@@ -326,8 +327,8 @@ def _skip_without_record() -> Sequence[Patch]:
 def _pending_expires() -> Sequence[Patch]:
     right = chain.materialise
 
-    def wrong(key: Any, now_ms: int) -> Put:
-        write = right(key, now_ms)
+    def wrong(job: Job, key: LedgerKey, now_ms: int) -> Put:
+        write = right(job, key, now_ms)
         return replace(write, item={**write.item, "expires_at_s": now_ms // 1000 + 86_400})
 
     return [(chain, "materialise", wrong)]
@@ -359,10 +360,10 @@ def _start_whatever_status() -> Sequence[Patch]:
 def _steal_live_attempt() -> Sequence[Patch]:
     right = attempts.decide_start
 
-    def wrong(run: Run | None, request: Any, max_attempts: int, now_ms: int, retention_s: int) -> Any:
+    def wrong(run: Run | None, request: Any, work: Any, now_ms: int, retention_s: int) -> Any:
         if run is not None and run.status == lifecycle.RUNNING and run.claim != request.claim:
-            return attempts._reclaim(run, request, max_attempts, now_ms, retention_s)
-        return right(run, request, max_attempts, now_ms, retention_s)
+            return attempts._reclaim(run, request, work, now_ms, retention_s)
+        return right(run, request, work, now_ms, retention_s)
 
     return [(attempts, "decide_start", wrong)]
 
@@ -379,21 +380,22 @@ def _loss_not_recorded() -> Sequence[Patch]:
 
 
 def _end_without_token() -> Sequence[Patch]:
-    return [(attempts, "running_with", lambda _: all_of(Is("status", lifecycle.RUNNING)))]
+    without_token = all_of(Is("status", lifecycle.RUNNING))
+    return [(module, "running_with", lambda _: without_token) for module in (attempts, endings)]
 
 
 def _heartbeat_may_shorten() -> Sequence[Patch]:
-    wrong = _with_condition(attempts.heartbeat, lambda key, token, *_: attempts.running_with(token))
+    wrong = _with_condition(attempts.heartbeat, lambda key, token, *_: endings.running_with(token))
     return [(attempts, "heartbeat", wrong)]
 
 
 def _stale_message_starts_retry() -> Sequence[Patch]:
     right = attempts._start_retry
 
-    def wrong(run: Run, request: Any, now_ms: int, retention_s: int) -> Any:
-        item_at = attempts.retry_key(run.key, 0, run.attempt + 1)
+    def wrong(run: Run, request: Any, work: Any, now_ms: int, retention_s: int) -> Any:
+        item_at = endings.retry_key(run.key, 0, run.attempt + 1)
         asked = replace(request, attempt=run.attempt + 1, retry=request.retry or item_at)
-        decision = right(run, asked, now_ms, retention_s)
+        decision = right(run, asked, work, now_ms, retention_s)
         return replace(decision, writes=decision.writes[:1]) if isinstance(decision, Try) else decision
 
     return [(attempts, "_start_retry", wrong)]

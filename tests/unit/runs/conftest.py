@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+import pytest
+from runs_world import World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()

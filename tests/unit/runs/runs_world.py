@@ -1,0 +1,146 @@
+"""A whole service in memory, with a hand on the clock and eyes on every write: what the tests of this folder use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
+
+from tickwork.core.attempts import Declined, StartRequest
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.keys import LedgerKey, parse_ref
+from tickwork.core.records import CatchUp, Run, Work
+from tickwork.core.schedule import parse_schedule
+from tickwork.core.tables import TIMERS, Table
+from tickwork.core.writes import Committed, Item, Refused, Write
+from tickwork.flows import jobs, runs, timers
+from tickwork.flows.runs import Started
+from tickwork.flows.windows import run_window
+from tickwork.ports import Layout, Ports
+from tickwork.store.memory import MemoryStore
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+class CountingStore(MemoryStore):
+    """Counts what DynamoDB would bill, and crashes where a test asks for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[Sequence[Write]] = []
+        self.reads = 0
+        self.crash_after_commits: int | None = None
+        self.before_commit: Any = None
+
+    def get(self, table: Table, key: Item) -> Item | None:
+        self.reads += 1
+        return super().get(table, key)
+
+    def commit(self, writes: Sequence[Write]) -> Committed | Refused:
+        if self.before_commit is not None:
+            interfere, self.before_commit = self.before_commit, None
+            interfere()
+        self.commits.append(writes)
+        reads = self.reads
+        result = super().commit(writes)
+        self.reads = reads  # the answer of an update is no read
+        if self.crash_after_commits is not None:
+            self.crash_after_commits -= 1
+            if self.crash_after_commits == 0:
+                self.crash_after_commits = None
+                raise Crash
+        return result
+
+
+class World:
+    """One slice of two shards, one pool, and the calls that a client, a scanner and a worker make."""
+
+    def __init__(self) -> None:
+        self.clock, self.store, self.outbox = FakeClock(), CountingStore(), RememberingSender()
+        self.signals, self.ids = KeptSignals(), CountingIds()
+        layout = Layout(shards=2, slices=1, pools=("default",))
+        self.ports = Ports(self.clock, self.store, self.outbox, self.signals, self.ids, layout)
+
+    # --- the client -------------------------------------------------------------------------------------------
+
+    def timer(self, delay_s: int = 0, team: str = "shop", **work: Any) -> LedgerKey:
+        new = timers.NewTimer(team, self.clock.at_ms + delay_s * SECOND_MS, Work("default", "job", **work))
+        (created,) = timers.create_timers(self.ports, [new])
+        return created.run.key
+
+    def job(self, name: str = "hourly", every_s: int = 3600, team: str = "shop", **work: Any) -> str:
+        schedule = parse_schedule({"rate": f"{every_s}s"}, now_ms=self.clock.at_ms, job_id=f"{team}:{name}")
+        new = jobs.NewJob(team, name, schedule.spec, Work("default", "job", **work), 0, CatchUp(), "f")
+        job, _ = jobs.create_job(self.ports, new)
+        return job.job_id
+
+    # --- time and the scanner -----------------------------------------------------------------------------------
+
+    def after(self, seconds: float) -> None:
+        self.clock.at_ms += int(seconds * SECOND_MS)
+
+    def scan(self) -> None:
+        run_window(self.ports, 0, self.clock.at_ms // SECOND_MS)
+
+    def next_key(self, job_id: str) -> LedgerKey:
+        key = jobs.get_job(self.ports, job_id).next_key("main")
+        assert key is not None
+        return key
+
+    def until_due(self, job_id: str) -> LedgerKey:
+        """Go to the next occurrence of a job, scan, and say which it was."""
+        key = self.next_key(job_id)
+        self.clock.at_ms = max(self.clock.at_ms, key.fire_at_ms)
+        self.scan()
+        return key
+
+    def until_retry(self, key: LedgerKey) -> dict[str, Any]:
+        """Go to the due time of the pending retry, scan, and hand over its message."""
+        self.clock.at_ms = max(self.clock.at_ms, self.run(key).retry_at_ms)
+        self.scan()
+        return self.message(key)
+
+    # --- the queue and the worker -------------------------------------------------------------------------------
+
+    def messages(self, key: LedgerKey) -> list[dict[str, Any]]:
+        bodies = [json.loads(message.body) for queue, message in self.outbox.sent if queue != "ticks"]
+        return [body for body in bodies if body["ref"] == key.ref]
+
+    def message(self, key: LedgerKey) -> dict[str, Any]:
+        return self.messages(key)[-1]
+
+    def start(
+        self, key: LedgerKey, claim: str | None = None, *, message: dict[str, Any] | None = None, lease_s: int = 60
+    ) -> Started | Declined:
+        body = message or {"ref": key.ref, "attempt": 1}
+        retry = parse_ref(body["retry_ref"]) if "retry_ref" in body else None
+        claim = claim or f"claim-{self.ids.unique()}"
+        return runs.start(self.ports, StartRequest(key, claim, "w1", lease_s, body["attempt"], retry))
+
+    def must_start(self, key: LedgerKey, **how: Any) -> Run:
+        started = self.start(key, **how)
+        assert isinstance(started, Started), started
+        return started.run
+
+    def fail(self, key: LedgerKey, token: int, error: str = "boom", **how: Any) -> runs.Ended | Declined:
+        return runs.fail(self.ports, key, token, error, permanent=how.pop("permanent", False), **how)
+
+    def complete(self, key: LedgerKey, token: int) -> runs.Ended | Declined:
+        return runs.complete(self.ports, key, token)
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    def item(self, key: LedgerKey) -> Item:
+        item = self.store.get(TIMERS, key.as_item())
+        assert item is not None
+        return item
+
+    def run(self, key: LedgerKey) -> Run:
+        return Run.from_item(self.item(key))
+
+    def outcomes(self, key: LedgerKey) -> list[str]:
+        return [record["outcome"] for record in self.run(key).attempts]
