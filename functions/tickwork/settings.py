@@ -30,6 +30,8 @@ class Settings(BaseModel):
     """The number of shards before the last change of it, until the old layout's items have ended."""
     pools: str = Field(default="default", pattern=r"^[a-z0-9-]+(,[a-z0-9-]+)*$")
     retention_days: int = Field(default=30, ge=1, le=400)
+    slice_capacity_per_s: int = Field(default=500, ge=1, le=100_000)
+    """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
 
     def layout(self) -> Layout:
         return Layout(
@@ -39,6 +41,7 @@ class Settings(BaseModel):
             shards_before=self.shards_before,
             pools=tuple(self.pools.split(",")),
             retention_s=self.retention_days * 86_400,
+            slice_capacity_per_s=self.slice_capacity_per_s,
         )
 
     @classmethod

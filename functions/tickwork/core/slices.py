@@ -78,14 +78,35 @@ def renew(lease: SliceLease, now_ms: int) -> Update:
     return Update(LEASES, _key(lease), _mine(lease), set={"lease_until_ms": now_ms + LEASE_TTL_MS})
 
 
-def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
-    """Move the cursor to `done`, and give the lease back if that was all.
+def advance(lease: SliceLease, done: int, *, release: bool, covering: bool = False) -> Update:
+    """Move the cursor to `done`, and give the lease back if that was all. `covering`: work on the backlog comes now,
+    and may put next occurrences behind the cursor; should it die of that, the next window reads up to here again.
 
     Conditional on the cursor too: the first try of an earlier advance, its reply lost, may arrive after a later one,
     under the same token, and would move it back.
     """
     freed = {"owner": "", "lease_until_ms": 0} if release else {}
-    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set={"done": done, **freed})
+    covered = {"late_until": done} if covering else {}
+    changes = {"done": done, **freed, **covered}
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=changes)
+
+
+def open_backlog(lease: SliceLease, opened: SliceLease) -> Update:
+    """Move the cursor past an outage, and record what it has jumped over, in one write. See `backlog.opened`."""
+    changes = {
+        "done": opened.done,
+        "late_from": opened.late_from,
+        "late_until": opened.late_until,
+        "late_at": opened.late_at,
+    }
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=changes)
+
+
+def advance_backlog(lease: SliceLease, after: SliceLease) -> Update:
+    """Record how far the backlog was served and where it ends, and give the lease back."""
+    unchanged = all_of(_mine(lease), Is("late_at", lease.late_at))
+    changes = {"late_at": after.late_at, "late_until": after.late_until, "owner": "", "lease_until_ms": 0}
+    return Update(LEASES, _key(lease), unchanged, set=changes)
 
 
 def has_advanced(standing: SliceLease, lease: SliceLease, done: int) -> bool:

@@ -115,6 +115,8 @@ class Layout:
     shards_before: int = 0
     pools: tuple[str, ...] = ("default",)
     retention_s: int = 30 * 86_400
+    slice_capacity_per_s: int = 500
+    """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
 
     def slice_of(self, shard: int) -> int:
         return shard % self.slices
