@@ -78,17 +78,20 @@ def renew(lease: SliceLease, now_ms: int) -> Update:
     return Update(LEASES, _key(lease), _mine(lease), set={"lease_until_ms": now_ms + LEASE_TTL_MS})
 
 
-def advance(lease: SliceLease, done: int, *, release: bool, covering: bool = False) -> Update:
-    """Move the cursor to `done`, and give the lease back if that was all. `covering`: work on the backlog comes now,
-    and may put next occurrences behind the cursor; should it die of that, the next window reads up to here again.
+def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
+    """Move the cursor to `done`, and give the lease back if that was all.
 
     Conditional on the cursor too: the first try of an earlier advance, its reply lost, may arrive after a later one,
     under the same token, and would move it back.
     """
     freed = {"owner": "", "lease_until_ms": 0} if release else {}
-    covered = {"late_until": done} if covering else {}
-    changes = {"done": done, **freed, **covered}
-    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=changes)
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set={"done": done, **freed})
+
+
+def covering(advance: Update) -> Update:
+    """An advance after which the backlog is worked on. That may put next occurrences behind the cursor: should the
+    window die of it, the next one reads the backlog up to here. `advance_backlog` then takes that back."""
+    return replace(advance, set={**advance.set, "late_until": advance.set["done"]})
 
 
 def open_backlog(lease: SliceLease, opened: SliceLease) -> Update:

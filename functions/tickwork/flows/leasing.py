@@ -85,9 +85,10 @@ def keep(ports: Ports, holding: Holding) -> bool:
 
 
 def advance(ports: Ports, holding: Holding, done: int, *, release: bool, covering: bool = False) -> bool:
-    """Move the cursor; False (and counted) when the token has been superseded. See `slices.advance`."""
+    """Move the cursor; False (and counted) when the token has been superseded. See `slices.covering`."""
     lease = holding.lease
-    result = commit(ports, slices.advance(lease, done, release=release, covering=covering))
+    write = slices.advance(lease, done, release=release)
+    result = commit(ports, slices.covering(write) if covering else write)
     if isinstance(result, Committed) or (
         result.only is not None and slices.has_advanced(SliceLease.from_item(result.only), lease, done)
     ):
