@@ -54,6 +54,13 @@ class CatchUpIn(Body):
         return self
 
 
+class SignOffIn(Body):
+    """Who answers for a job that is not repeated when it is lost, and why that is right."""
+
+    who: Text
+    why: Text
+
+
 class WorkIn(Body):
     """What a job and a timer have in common."""
 
@@ -64,6 +71,21 @@ class WorkIn(Body):
     retry_policy: RetryIn = RetryIn()
     max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)
     """How long one attempt may take; 0: no bound."""
+    idempotency_class: Literal["keyed", "natural", "unsafe"] = "keyed"
+    """`keyed`: by run_id; `natural`: repeating it is harmless; `unsafe`: at most once, and lost when its worker is."""
+    unsafe_sign_off: SignOffIn | None = None
+    side_effects: list[Annotated[str, Field(min_length=1, max_length=40)]] = Field(default=[], max_length=10)
+    """What the job does outside (email, payment, ...)."""
+
+    @model_validator(mode="after")
+    def _unsafe_is_signed(self) -> Self:
+        if (self.idempotency_class == "unsafe") != (self.unsafe_sign_off is not None):
+            raise ValueError(
+                "idempotency_class 'unsafe' needs `unsafe_sign_off` {who, why}, and no other class takes it"
+            )
+        if self.side_effects and self.idempotency_class != "keyed":
+            raise ValueError("a job with `side_effects` must be 'keyed': use run_id as the key of each effect")
+        return self
 
 
 class JobIn(WorkIn):
@@ -152,6 +174,8 @@ class ReplayIn(Body):
     reason: Annotated[str, Field(min_length=1, max_length=200)]
     per_second: int = Field(default=10, ge=1, le=1_000)
     dry_run: bool = False
+    repeat_unsafe: bool = False
+    """Also runs of `unsafe` jobs, which may have had their effect already. They are named one by one."""
     cursor: Annotated[str, Field(max_length=4_000)] | None = None
     replayed_before: int = Field(default=0, ge=0, le=1_000_000)
     """How many the pages before this one have replayed: the pace goes on after them."""
@@ -162,6 +186,8 @@ class ReplayIn(Body):
             raise ValueError("give either `runs` (refs) or `filter` ({} for all of the team's dead letters)")
         if self.runs is not None and len(set(self.runs)) != len(self.runs):
             raise ValueError("a run stands twice in `runs`")
+        if self.repeat_unsafe and self.runs is None:
+            raise ValueError("`repeat_unsafe` goes with `runs`: look at each before it is repeated")
         return self
 
 

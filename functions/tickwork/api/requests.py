@@ -176,6 +176,9 @@ def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
         lease_s=body.lease_s,
         retry=retry,
         max_duration_s=body.max_duration_s,
+        idempotency_class=body.idempotency_class,
+        sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
+        side_effects=tuple(body.side_effects),
     )
 
 
@@ -238,7 +241,10 @@ def shown(work: Work) -> dict[str, Any]:
         "target": {"pool": work.pool, "handler": work.handler},
         "lease_s": work.lease_s,
         "retry_policy": asdict(work.retry),
+        "idempotency_class": work.idempotency_class,
         **({"max_duration_s": work.max_duration_s} if work.max_duration_s else {}),
+        **({"unsafe_sign_off": dict(work.sign_off)} if work.sign_off else {}),
+        **({"side_effects": list(work.side_effects)} if work.side_effects else {}),
     }
     if work.payload is not None:
         body["payload"] = json.loads(work.payload)

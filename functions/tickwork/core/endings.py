@@ -26,6 +26,9 @@ ERROR_CHARS_MAX = 200
 FAILED, LOST, TIMED_OUT, CANCELLED = "failed", "lost", "timed_out", "cancelled"
 
 
+NOT_REPEATED = "not repeated: unsafe"
+"""Ends the reason of an `unsafe` run that did not succeed: nobody knows how far it came, and a person must look."""
+
 _OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested")
 """What a run carries for its current attempt only."""
 
@@ -90,6 +93,8 @@ def why_no_retry(run: Run, failure: Failure, work: Work) -> str | None:
     """The reason to end the run with this attempt; None when it is tried again. A lost attempt counts as one."""
     if failure.permanent:
         return "failed for good"
+    if work.is_unsafe:
+        return f"{failure.outcome}, {NOT_REPEATED}"
     if failure.outcome == FAILED and not is_worth_repeating(work.retry, failure.error_class):
         return f"failed for good: {failure.error_class[:80]} is not retried"
     if run.attempt - run.replayed_after >= work.retry.max_attempts:

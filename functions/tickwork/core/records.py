@@ -18,6 +18,9 @@ from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.writes import Item
 
+KEYED, NATURAL, UNSAFE = "keyed", "natural", "unsafe"
+"""Idempotency classes: by `run_id`, by nature, or not at all."""
+
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
 
 
@@ -79,11 +82,20 @@ class Work:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     max_duration_s: int = 0
     """How long one attempt may take; 0: as long as its worker keeps the lease."""
+    idempotency_class: str = KEYED
+    sign_off: Mapping[str, str] | None = None
+    """Who took it upon them, and why, that an `unsafe` job may be lost."""
+    side_effects: tuple[str, ...] = ()
+
+    @property
+    def is_unsafe(self) -> bool:
+        """At most once: started once, and never again by itself (W7)."""
+        return self.idempotency_class == UNSAFE
 
     @property
     def is_guarded(self) -> bool:
         """Whether the definition limits how a run may start: its starts then read the definition."""
-        return bool(self.max_duration_s)
+        return bool(self.max_duration_s) or self.is_unsafe
 
     def to_item(self) -> Item:
         item = without_defaults(self)
@@ -99,6 +111,9 @@ class Work:
             payload_id=item.get("payload_id"),
             lease_s=item.get("lease_s", 60),
             max_duration_s=item.get("max_duration_s", 0),
+            idempotency_class=item.get("idempotency_class", KEYED),
+            sign_off=item.get("sign_off"),
+            side_effects=tuple(item.get("side_effects", ())),
             retry=RetryPolicy.from_item(item.get("retry", {})),
         )
 

@@ -64,7 +64,7 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
             return decision
         result = commit(ports, *decision.writes)
         if isinstance(result, Committed) and decision.ends:
-            _note_end(ports, request.key, decision.ends, now_ms)
+            _note_end(ports, request.key, decision.ends, decision.reason, now_ms)
             return Declined(decision.ends, discard=True)
         if isinstance(result, Committed) and result.item is not None:
             decision = Granted(Run.from_item(result.item))
@@ -203,7 +203,7 @@ def _end_attempt(ports: Ports, run: Run, failure: Failure) -> Ended | None:
     if not isinstance(commit(ports, *verdict.writes), Committed):
         return None
     if verdict.retry is None:
-        _note_end(ports, run.key, verdict.status, now_ms)
+        _note_end(ports, run.key, verdict.status, verdict.reason, now_ms)
         return Ended(verdict.status)
     creating.follow_up(ports, [verdict.retry.key])
     return Ended(verdict.status, verdict.retry.key.fire_at_ms)
@@ -222,8 +222,11 @@ def _refuse(ports: Ports, run: Run | None) -> Declined:
     return attempts.stale(run)
 
 
-def _note_end(ports: Ports, key: LedgerKey, status: str, now_ms: int) -> None:
-    """Count and note a run that has ended without success."""
+def _note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int) -> None:
+    """Count and note a run that has ended without success. An `unsafe` one alarms: it waits for a person."""
+    if reason.endswith(endings.NOT_REPEATED):
+        ports.signals.count("runs.unsafe_not_repeated_total", team=key.team)
+        ports.signals.log("unsafe_run_not_repeated", ref=key.ref, reason=reason)
     if status == lifecycle.DEAD:
         ports.signals.count("runs.dead_lettered_total", team=key.team)
     _note_outcome(ports, key, status, now_ms)
