@@ -54,6 +54,13 @@ class CatchUpIn(Body):
         return self
 
 
+class ResourceIn(Body):
+    """Something that only so many runs of the team may use at a time."""
+
+    name: Text
+    max_concurrency: int = Field(ge=1, le=500)
+
+
 class SignOffIn(Body):
     """Who answers for a job that is not repeated when it is lost, and why that is right."""
 
@@ -76,6 +83,8 @@ class WorkIn(Body):
     unsafe_sign_off: SignOffIn | None = None
     side_effects: list[Annotated[str, Field(min_length=1, max_length=40)]] = Field(default=[], max_length=10)
     """What the job does outside (email, payment, ...)."""
+    resources: list[ResourceIn] = Field(default=[], max_length=5)
+    """Shared by all jobs of the team that name them; a run starts when it has a slot of each."""
 
     @model_validator(mode="after")
     def _unsafe_is_signed(self) -> Self:
@@ -85,6 +94,8 @@ class WorkIn(Body):
             )
         if self.side_effects and self.idempotency_class != "keyed":
             raise ValueError("a job with `side_effects` must be 'keyed': use run_id as the key of each effect")
+        if len({one.name for one in self.resources}) != len(self.resources):
+            raise ValueError("a resource stands twice in `resources`")
         return self
 
 
