@@ -295,7 +295,8 @@ class Run:
         else:
             item["work"] = self.work.to_item()
         listed = (("attempts", self.attempts), ("replays", self.replays))
-        return item | {name: [dict(one) for one in records] for name, records in listed if records}
+        item |= {name: [dict(one) for one in records] for name, records in listed if records}
+        return item | ({"slots": list(self.slots)} if self.slots else {})
 
     @classmethod
     def from_item(cls, item: Item) -> Self:

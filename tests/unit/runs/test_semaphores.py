@@ -171,54 +171,70 @@ def test_a_run_without_tags_never_reads_or_writes_the_resources(world: World) ->
     assert all(write.table is not RESOURCES for writes in world.store.commits for write in writes)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_never_more_than_n_at_a_time_in_any_history(seed: int) -> None:
-    """Random starts, ends, deaths and lapses, with another worker's step between any read and write."""
-    draw, world, limit = random.Random(seed), World(), 3
-    tag = Resource("db", limit)
-    keys = [tagged(world, tag, retry=RetryPolicy(max_attempts=3, base_s=1)) for _ in range(12)]
+class History:
+    """Random starts, ends, deaths and lapses of many runs, and what must be true after each."""
 
-    def check() -> None:
-        live = [run for run in running(world) if run.lease_until_ms > world.clock.at_ms]
-        assert len(live) <= limit
-        held = {(item["holder"], item["token"]) for item in world.store.items(RESOURCES)}
-        assert held == {(run.key.ref, run.token) for run in running(world)}, (
-            "a slot without its attempt, or the reverse"
-        )
+    LIMIT = 3
 
-    def start_retry(run: Run) -> object:
+    def __init__(self, seed: int) -> None:
+        self.draw, self.world = random.Random(seed), World()
+        policy = RetryPolicy(max_attempts=3, base_s=1)
+        self.keys = [tagged(self.world, Resource("db", self.LIMIT), retry=policy) for _ in range(12)]
+
+    def check(self) -> None:
+        live = [run for run in running(self.world) if run.lease_until_ms > self.world.clock.at_ms]
+        assert len(live) <= self.LIMIT
+        held = {(item["holder"], item["token"]) for item in self.world.store.items(RESOURCES)}
+        assert held == {(run.key.ref, run.token) for run in running(self.world)}, "a slot without its attempt"
+
+    def start_retry(self, run: Run) -> object:
         """A worker's start of the waiting run's retry, at its time."""
-        world.clock.at_ms = max(world.clock.at_ms, run.retry_at_ms)
+        self.world.clock.at_ms = max(self.world.clock.at_ms, run.retry_at_ms)
         retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
-        return world.start(run.key, message={"attempt": run.attempt + 1, "retry_ref": retry.ref})
+        return self.world.start(run.key, message={"attempt": run.attempt + 1, "retry_ref": retry.ref})
 
-    def step() -> None:
-        key = draw.choice(keys)
+    def step(self) -> None:
+        world, key = self.world, self.draw.choice(self.keys)
         run = world.run(key)
-        steps: list[Callable[[], object]] = [lambda: world.start(key), lambda: world.after(draw.choice([1, 20, 61]))]
+        steps: list[Callable[[], object]] = [
+            lambda: world.start(key),
+            lambda: world.after(self.draw.choice([1, 20, 61])),
+        ]
         if run.status == lifecycle.RUNNING:
             steps += [lambda: world.complete(key, run.token), lambda: world.fail(key, run.token)]
             steps += [lambda: runs.heartbeat(world.ports, key, run.token, 60)]
         if run.status == lifecycle.WAITING:
-            steps += [lambda: start_retry(run)] * 2
-        draw.choice(steps)()
-        check()
+            steps += [lambda: self.start_retry(run)] * 2
+        self.draw.choice(steps)()
+        self.check()
 
-    for _ in range(150):
-        if draw.random() < 0.3:
-            world.store.before_commit = step
-        step()
-    for _ in range(200):
-        world.after(61)
-        for run in map(Run.from_item, _runs(world)):
-            if run.status == lifecycle.WAITING:
-                start_retry(run)
-            elif not run.ended:
-                world.start(run.key)
-        for run in running(world):
-            world.complete(run.key, run.token)
-        check()
-        if all(run.ended for run in map(Run.from_item, _runs(world))):
-            break
-    assert all(run.ended for run in map(Run.from_item, _runs(world)))
-    assert holders(world) == []
+    def steps(self, count: int) -> None:
+        """Steps, with another worker's step between any read and write."""
+        for _ in range(count):
+            if self.draw.random() < 0.3:
+                self.world.store.before_commit = self.step
+            self.step()
+
+    def heal(self, rounds_max: int = 200) -> None:
+        """No more deaths: everything comes to its end."""
+        for _ in range(rounds_max):
+            self.world.after(61)
+            for run in self.left():
+                self.start_retry(run) if run.status == lifecycle.WAITING else self.world.start(run.key)
+            for run in running(self.world):
+                self.world.complete(run.key, run.token)
+            self.check()
+            if not self.left():
+                return
+        raise AssertionError(f"still alive: {self.left()}")
+
+    def left(self) -> list[Run]:
+        return [run for run in map(Run.from_item, _runs(self.world)) if not run.ended]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_never_more_than_n_at_a_time_in_any_history(seed: int) -> None:
+    history = History(seed)
+    history.steps(150)
+    history.heal()
+    assert holders(history.world) == []
