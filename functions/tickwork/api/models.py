@@ -15,6 +15,7 @@ PAYLOAD_BYTES_MAX = 256 * 1024
 
 type Text = Annotated[str, Field(min_length=1, max_length=256)]
 type Ref = Annotated[str, Field(min_length=1, max_length=400)]
+type Receipt = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}:[\x21-\x7e]{1,2000}$")]
 type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
@@ -226,10 +227,23 @@ class StartIn(Body):
     runs: list[StartOneIn] = Field(min_length=1, max_length=RUNS_PER_CALL_MAX)
 
 
+class LeaseIn(Body):
+    """A worker without a queue asks for runs."""
+
+    worker: Annotated[str, Field(min_length=1, max_length=128)] = "http"
+    max: int = Field(default=1, ge=1, le=RUNS_PER_CALL_MAX)
+    lease_s: LeaseS | None = None
+    """Of all runs in the answer; each run's own when left out."""
+    wait_s: int = Field(default=0, ge=0, le=20)
+    """How long to wait for the first run."""
+
+
 class BeatOneIn(Body):
     ref: Ref
     token: int = Field(ge=1)
     lease_s: LeaseS = 60
+    receipt: Receipt | None = None
+    """Of a leased run: its message stays hidden as long as the lease lasts."""
 
 
 class BeatIn(Body):
@@ -246,6 +260,8 @@ class CompleteOneIn(Body):
     """Of a failure: the class of the error, as `Class` or `module.Class`. The job's policy goes by it."""
     retry_after_s: int = Field(default=0, ge=0)
     """Of a failure: do not try again before this. Honoured up to a day."""
+    receipt: Receipt | None = None
+    """Of a leased run: its message is deleted when the completion is accepted."""
 
 
 class CompleteIn(Body):

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from runs_world import Crash, World
+from tests.support.runs_world import Crash, World
 
 from tickwork.core import lifecycle
 from tickwork.core.attempts import Declined
