@@ -13,6 +13,7 @@ from tickwork.core.endings import Failure
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Run, Work
+from tickwork.core.semaphores import NO_SLOT
 from tickwork.core.tables import PAYLOADS, TIMERS
 from tickwork.core.writes import Committed, Refused
 from tickwork.flows import definitions, ending, semaphores
@@ -24,6 +25,8 @@ DECIDE_TRIES_MAX = 4
 """Each lost race moves the run on; four in a row is a storm, and the message comes back anyway."""
 
 
+NO_DEFINITION = "no_definition"
+NOT_DUPLICATES = frozenset({NO_DEFINITION, NO_SLOT})
 NO_DEFINITION_RETRY_MS = 60_000
 """A limited run whose definition can not be found is not started on a guess; its message waits."""
 
@@ -53,7 +56,8 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
         if isinstance(decision, Granted):
             return _granted(ports, decision.run, payload_id)
         if isinstance(decision, Declined):
-            ports.signals.count("runs.duplicate_total", reason=decision.reason)
+            if decision.reason not in NOT_DUPLICATES:
+                ports.signals.count("runs.duplicate_total", reason=decision.reason)
             return decision
         result = ending.commit_end(ports, decision.writes) if decision.ends else commit(ports, *decision.writes)
         if isinstance(result, Committed) and decision.ends:
@@ -84,7 +88,7 @@ def _decide_on(ports: Ports, request: StartRequest, item: dict[str, object] | No
         work = definitions.work_of(ports, run)
         if work is None and run.guarded:
             ports.signals.log("definition_missing", ref=request.key.ref)
-            return Declined("no_definition", discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
+            return Declined(NO_DEFINITION, discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
     now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
     decision = attempts.decide_start(run, request, work or definitions.ORDINARY, now_ms, retention_s)
     if isinstance(decision, Try) and is_lapsed:
