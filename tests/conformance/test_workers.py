@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.support.faulty_worker import FAULTS
 from tickwork.conformance.bench import ASKS_FOR_WORK, LAMBDA, LEASE, SQS
 from tickwork.conformance.worker import Result, run_all
 
+ROOT = Path(__file__).parents[2]
 PYTHON = shlex.quote(sys.executable)
 SDK = f"{PYTHON} -m tickwork.cli.main worker tickwork.conformance.jobs:app --pool conformance"
 PARALLEL = 3
@@ -37,6 +40,10 @@ def broken(results: list[Result]) -> dict[str, str | None]:
     return {result.name: result.broken for result in results if result.broken is not None}
 
 
+NODE = shutil.which("node")
+NODE_WORKER = ROOT / "examples" / "node-worker" / "worker.mjs"
+
+
 @pytest.mark.parametrize(
     ("mode", "command", "rules"),
     [
@@ -47,8 +54,14 @@ def broken(results: list[Result]) -> dict[str, str | None]:
             f"{PYTHON} -m tickwork.conformance.event_source tickwork.conformance.lambda_jobs:handler",
             12,
         ),
+        pytest.param(
+            LEASE,
+            f"{NODE} {shlex.quote(str(NODE_WORKER))}",
+            13,
+            marks=pytest.mark.skipif(NODE is None, reason="needs Node"),
+        ),
     ],
-    ids=["the SDK's worker on a queue", "the SDK's worker over HTTP", "a Lambda worker"],
+    ids=["the SDK's worker on a queue", "the SDK's worker over HTTP", "a Lambda worker", "the Node worker"],
 )
 def test_it_keeps_every_rule(mode: str, command: str, rules: int) -> None:
     results = run_all(command, mode, port=PORT, parallel=PARALLEL)

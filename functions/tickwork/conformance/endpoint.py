@@ -19,6 +19,7 @@ PROBLEM_AWAY = {"type": "about:blank", "title": "Busy", "status": 503, "detail":
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away in the middle is what scenarios are made of; anything else is a fault of ours."""
