@@ -51,8 +51,8 @@ def request(world: World, call: Callable[[Process], None], *, again: bool) -> No
     attempt(1)
 
 
-def create_timers(world: World, plan: TimerPlan) -> None:
-    """Create some one-shots, and remember that the client was told so."""
+def create_timers(world: World, plan: TimerPlan, told: list[str] | None = None) -> None:
+    """Create some one-shots, and remember (in `told` too) that the client was told so."""
 
     def call(process: Process) -> None:
         # A request of several gives each its own key, as the bulk call demands.
@@ -70,6 +70,8 @@ def create_timers(world: World, plan: TimerPlan) -> None:
         world.seen["timer created" if created[0].is_new else "timer existed"] += 1
         for one in created:
             world.checks.ledger.accepted[one.run.key.ref] = world.kernel.now_ms
+            if told is not None:
+                told.append(one.run.key.ref)
         if plan.cancel_after_ms is not None:
             timer_id = created[0].run.key.job_id
             world.kernel.at(world.kernel.now_ms + plan.cancel_after_ms, lambda: cancel_timer(world, timer_id))

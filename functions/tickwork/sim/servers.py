@@ -104,7 +104,7 @@ class _Work:
         """The job itself, with heartbeats; False when the lease was lost and the job was stopped."""
         world, rng = self.world, self.world.rng
         slow = world.faults.strikes(rng, "slow_worker")
-        left_ms = rng.randint(20_000, 150_000) if slow else rng.randint(20, 2_500)
+        left_ms = rng.choice((30_000, 90_000, 160_000, 400_000)) if slow else rng.randint(20, 2_500)
         deaf = slow and world.faults.strikes(rng, "deaf_worker")
         beat_ms = lease_s * SECOND_MS // 3
         while left_ms > 0:

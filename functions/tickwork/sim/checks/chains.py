@@ -9,6 +9,7 @@ from tickwork.core.keys import LedgerKey, slice_key
 from tickwork.core.schedule import next_after, schedule_from_spec
 from tickwork.core.tables import JOBS, LEASES, TIMERS
 from tickwork.core.writes import Item
+from tickwork.sim.poison import GARBAGE
 from tickwork.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class ChainChecks:
         first, last = before["next_scheduled_at_ms"], after["next_scheduled_at_ms"]
         if before["version"] != after["version"] or after["status"] not in ("active", "finished") or first == last:
             return
-        schedule = schedule_from_spec(before["schedule"])
+        spec = before["schedule"]
+        schedule = schedule_from_spec(self._world.garbled[after["job_id"]] if spec == GARBAGE else spec)
         at_ms: int | None = first
         for _ in range(_GAP_MAX):
             at_ms = next_after(schedule, at_ms) if at_ms is not None else None
