@@ -28,8 +28,9 @@ _TICK_EVERY_MS, _AUDIT_EVERY_MS = MINUTE_MS, 5 * MINUTE_MS
 _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
 _LOSING = frozenset({"message_lost", "send_refused", "faulty_worker"})
-_FRESH_AHEAD_S = (12, 50)
-_RECOVERING_LAG_MS = 45 * SECOND_MS
+_FRESH_AHEAD_S = (75, 130)
+_RECOVERING_LAG_MS = 60 * SECOND_MS
+"""After the faults a loose ticker may take two minutes to come round, and the dead hold leases for a while."""
 _LAST_RESORT_MS = 26 * 60 * MINUTE_MS
 """Faults are over and the near passes have been made: what is left must be found by the audit of a day later."""
 
