@@ -13,6 +13,7 @@ from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref
 from tickwork.flows import runs
 from tickwork.flows.reconciling import reconcile
+from tickwork.flows.runs import Ended
 from tickwork.flows.ticking import issue_ticks
 from tickwork.sim.process import FAILED, Process
 from tickwork.sim.queue import Message, SimSqs
@@ -117,6 +118,10 @@ class _Work:
             if isinstance(beat, Declined):
                 self._declined(process, "heartbeat", beat)
                 return False
+            if beat is not None and beat.cancel:
+                ended = self._patiently(process, lambda: runs.acknowledge_cancel(process.ports, key, token))
+                self._settle(process, ended)
+                return False
             if beat is not None:
                 world.seen["heartbeat accepted"] += 1
                 world.checks.ledger.promised(key.ref, token, beat.lease_until_ms)
@@ -131,7 +136,10 @@ class _Work:
             call = lambda: runs.fail(process.ports, key, token, "it broke", permanent=permanent)  # noqa: E731
         else:
             call = lambda: runs.complete(process.ports, key, token)  # noqa: E731
-        ended = self._patiently(process, call)
+        self._settle(process, self._patiently(process, call))
+
+    def _settle(self, process: Process, ended: Ended | Declined | None) -> None:
+        """The answer to the end of an attempt: only an accepted one allows the message to go."""
         if ended is None:
             return
         if isinstance(ended, Declined):

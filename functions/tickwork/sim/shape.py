@@ -74,6 +74,8 @@ class Shape:
     hosts: int
     timers: tuple[TimerPlan, ...]
     jobs: tuple[JobPlan, ...]
+    cancel_runs_at_ms: tuple[int, ...] = ()
+    replays_at_ms: tuple[int, ...] = ()
 
 
 def draw_shape(rng: Random, epoch_ms: int) -> Shape:
@@ -92,7 +94,13 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
         rng.choice((1, 2, 4)),
         timers,
         jobs,
+        _sometimes(rng, start_ms, safety_ms, (0, 0, 1, 4)),
+        _sometimes(rng, start_ms, safety_ms, (0, 0, 1)),
     )
+
+
+def _sometimes(rng: Random, start_ms: int, safety_ms: int, counts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(start_ms + rng.randrange(safety_ms) for _ in range(rng.choice(counts)))
 
 
 def _layouts(rng: Random, slices: int) -> tuple[Layout, Layout]:

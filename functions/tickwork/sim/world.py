@@ -118,6 +118,10 @@ class World:
                 at(when_ms, partial(clients.create_job, self, job, other))
             for when_ms in job.delete_at_ms:
                 at(when_ms, partial(clients.delete_job, self, f"{job.team}:{job.name}"))
+        for when_ms in self.shape.cancel_runs_at_ms:
+            at(when_ms, partial(clients.cancel_run, self))
+        for when_ms in self.shape.replays_at_ms:
+            at(when_ms, partial(clients.replay_dead, self))
         for name, queue in (("scanner_outage", "ticks"), ("worker_outage", f"ready-{POOL}")):
             if self.faults.strikes(self.rng, name):
                 at(self._sometime(), partial(self._outage, self.queues[queue]))

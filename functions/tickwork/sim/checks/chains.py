@@ -60,6 +60,19 @@ class ChainChecks:
             if before is not None and before["status"] == "active":
                 self._check_gap(before, job)
 
+    def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
+        """The occurrences that ended as their job's next: never passed by firing, so nobody may send them."""
+        nexts = {
+            (before["job_id"], before["next_scheduled_at_ms"])
+            for table, before, _ in changes
+            if table is JOBS and before is not None
+        }
+        return {
+            f"{after['pk']}|{after['sk']}"
+            for table, _, after in changes
+            if table is TIMERS and after is not None and (after.get("job_id"), after.get("scheduled_at_ms")) in nexts
+        } - {f"{after['pk']}|{after['sk']}" for _, _, after in changes if after and after.get("status") == "pending"}
+
     def _check_fence(self, process: Process, before: Item) -> None:
         """A scanner moves the chains of its slice only while its token stands."""
         slice_id = slice_key(self._world.cell, before["next_shard"] % self._world.shape.slices)
