@@ -12,8 +12,8 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref
 from tickwork.flows import runs
+from tickwork.flows.ending import Ended
 from tickwork.flows.reconciling import reconcile
-from tickwork.flows.runs import Ended
 from tickwork.flows.ticking import issue_ticks
 from tickwork.sim.process import FAILED, Process
 from tickwork.sim.queue import Message, SimSqs
