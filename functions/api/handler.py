@@ -10,7 +10,7 @@ from tickwork.aws.wiring import aws_ports
 from tickwork.settings import Settings
 
 _signals = PowertoolsSignals("api")
-_app = build_app(aws_ports(Settings.from_environ(), _signals))
+_app = build_app(aws_ports(Settings.from_environ(), _signals, receives=True))
 
 
 @_signals.metrics.log_metrics

@@ -154,8 +154,10 @@ class Bench:
         self.settle()
 
     def settle(self) -> None:
-        """Wait for what was handed to the queue's threads."""
-        for future in [self.source._queue_calls.submit(lambda: None) for _ in range(2)]:
+        """Wait for what was handed to the queue's threads: only when all of them meet is none still at it."""
+        threads = self.source._queue_calls._max_workers
+        meeting = threading.Barrier(threads)
+        for future in [self.source._queue_calls.submit(meeting.wait, 5) for _ in range(threads)]:
             future.result(5)
 
     @property

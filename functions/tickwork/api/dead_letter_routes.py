@@ -47,7 +47,8 @@ def add_dead_letter_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     def replay() -> Response[str]:
         body = body_of(app, ReplayIn)
         check_slug(body.team, "team")
-        order = Order(body.by, body.reason, body.per_second, ports.clock.now_ms(), body.replayed_before)
+        now_ms = ports.clock.now_ms()
+        order = Order(body.by, body.reason, body.per_second, now_ms, body.replayed_before, body.repeat_unsafe)
         if body.runs is not None:
             keys = [_own(key_of(ref, f"runs.{i}"), body.team, f"runs.{i}") for i, ref in enumerate(body.runs)]
             return json_response(_replay(ports, keys, order, dry_run=body.dry_run) | {"cursor": None})

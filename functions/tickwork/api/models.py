@@ -15,6 +15,7 @@ PAYLOAD_BYTES_MAX = 256 * 1024
 
 type Text = Annotated[str, Field(min_length=1, max_length=256)]
 type Ref = Annotated[str, Field(min_length=1, max_length=400)]
+type Receipt = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}:[\x21-\x7e]{1,2000}$")]
 type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
@@ -54,6 +55,20 @@ class CatchUpIn(Body):
         return self
 
 
+class ResourceIn(Body):
+    """Something that only so many runs of the team may use at a time."""
+
+    name: Text
+    max_concurrency: int = Field(ge=1, le=500)
+
+
+class SignOffIn(Body):
+    """Who answers for a job that is not repeated when it is lost, and why that is right."""
+
+    who: Text
+    why: Text
+
+
 class WorkIn(Body):
     """What a job and a timer have in common."""
 
@@ -64,6 +79,25 @@ class WorkIn(Body):
     retry_policy: RetryIn = RetryIn()
     max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)
     """How long one attempt may take; 0: no bound."""
+    idempotency_class: Literal["keyed", "natural", "unsafe"] = "keyed"
+    """`keyed`: by run_id; `natural`: repeating it is harmless; `unsafe`: at most once, and lost when its worker is."""
+    unsafe_sign_off: SignOffIn | None = None
+    side_effects: list[Annotated[str, Field(min_length=1, max_length=40)]] = Field(default=[], max_length=10)
+    """What the job does outside (email, payment, ...)."""
+    resources: list[ResourceIn] = Field(default=[], max_length=5)
+    """Shared by all jobs of the team that name them; a run starts when it has a slot of each."""
+
+    @model_validator(mode="after")
+    def _unsafe_is_signed(self) -> Self:
+        if (self.idempotency_class == "unsafe") != (self.unsafe_sign_off is not None):
+            raise ValueError(
+                "idempotency_class 'unsafe' needs `unsafe_sign_off` {who, why}, and no other class takes it"
+            )
+        if self.side_effects and self.idempotency_class != "keyed":
+            raise ValueError("a job with `side_effects` must be 'keyed': use run_id as the key of each effect")
+        if len({one.name for one in self.resources}) != len(self.resources):
+            raise ValueError("a resource stands twice in `resources`")
+        return self
 
 
 class JobIn(WorkIn):
@@ -152,6 +186,8 @@ class ReplayIn(Body):
     reason: Annotated[str, Field(min_length=1, max_length=200)]
     per_second: int = Field(default=10, ge=1, le=1_000)
     dry_run: bool = False
+    repeat_unsafe: bool = False
+    """Also runs of `unsafe` jobs, which may have had their effect already. They are named one by one."""
     cursor: Annotated[str, Field(max_length=4_000)] | None = None
     replayed_before: int = Field(default=0, ge=0, le=1_000_000)
     """How many the pages before this one have replayed: the pace goes on after them."""
@@ -162,6 +198,8 @@ class ReplayIn(Body):
             raise ValueError("give either `runs` (refs) or `filter` ({} for all of the team's dead letters)")
         if self.runs is not None and len(set(self.runs)) != len(self.runs):
             raise ValueError("a run stands twice in `runs`")
+        if self.repeat_unsafe and self.runs is None:
+            raise ValueError("`repeat_unsafe` goes with `runs`: look at each before it is repeated")
         return self
 
 
@@ -189,10 +227,23 @@ class StartIn(Body):
     runs: list[StartOneIn] = Field(min_length=1, max_length=RUNS_PER_CALL_MAX)
 
 
+class LeaseIn(Body):
+    """A worker without a queue asks for runs."""
+
+    worker: Annotated[str, Field(min_length=1, max_length=128)] = "http"
+    max: int = Field(default=1, ge=1, le=RUNS_PER_CALL_MAX)
+    lease_s: LeaseS | None = None
+    """Of all runs in the answer; each run's own when left out."""
+    wait_s: int = Field(default=0, ge=0, le=20)
+    """How long to wait for the first run."""
+
+
 class BeatOneIn(Body):
     ref: Ref
     token: int = Field(ge=1)
     lease_s: LeaseS = 60
+    receipt: Receipt | None = None
+    """Of a leased run: its message stays hidden as long as the lease lasts."""
 
 
 class BeatIn(Body):
@@ -209,6 +260,8 @@ class CompleteOneIn(Body):
     """Of a failure: the class of the error, as `Class` or `module.Class`. The job's policy goes by it."""
     retry_after_s: int = Field(default=0, ge=0)
     """Of a failure: do not try again before this. Honoured up to a day."""
+    receipt: Receipt | None = None
+    """Of a leased run: its message is deleted when the completion is accepted."""
 
 
 class CompleteIn(Body):

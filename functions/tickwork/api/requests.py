@@ -19,7 +19,7 @@ from tickwork.core.ids import check_slug
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
 from tickwork.core.keys import LedgerKey, parse_ref
 from tickwork.core.messages import compact_json
-from tickwork.core.records import CatchUp, RetryPolicy, Work, without_defaults
+from tickwork.core.records import CatchUp, Resource, RetryPolicy, Work, without_defaults
 from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
@@ -176,6 +176,13 @@ def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
         lease_s=body.lease_s,
         retry=retry,
         max_duration_s=body.max_duration_s,
+        idempotency_class=body.idempotency_class,
+        sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
+        side_effects=tuple(body.side_effects),
+        resources=tuple(
+            Resource(check_slug(one.name, f"resources.{i}.name"), one.max_concurrency)
+            for i, one in enumerate(body.resources)
+        ),
     )
 
 
@@ -238,7 +245,11 @@ def shown(work: Work) -> dict[str, Any]:
         "target": {"pool": work.pool, "handler": work.handler},
         "lease_s": work.lease_s,
         "retry_policy": asdict(work.retry),
+        "idempotency_class": work.idempotency_class,
         **({"max_duration_s": work.max_duration_s} if work.max_duration_s else {}),
+        **({"unsafe_sign_off": dict(work.sign_off)} if work.sign_off else {}),
+        **({"side_effects": list(work.side_effects)} if work.side_effects else {}),
+        **({"resources": [asdict(one) for one in work.resources]} if work.resources else {}),
     }
     if work.payload is not None:
         body["payload"] = json.loads(work.payload)

@@ -11,13 +11,16 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
-from tickwork.api.models import BeatIn, BeatOneIn, CompleteIn, CompleteOneIn, StartIn, StartOneIn
+from tickwork.api.models import BeatIn, BeatOneIn, CompleteIn, CompleteOneIn, LeaseIn, StartIn, StartOneIn
 from tickwork.api.requests import body_of, json_response, key_of
 from tickwork.core.attempts import Declined, StartRequest
-from tickwork.core.errors import InvalidField, WorldError
+from tickwork.core.errors import InvalidField, NotFound, WorldError
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.keys import LedgerKey
-from tickwork.flows import runs
+from tickwork.core.records import Run
+from tickwork.flows import pulling, runs
+from tickwork.flows.ending import Ended
+from tickwork.flows.pulling import Leased
 from tickwork.ports import Ports
 
 
@@ -41,6 +44,24 @@ def add_worker_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         asked = [(one, key_of(one.ref, f"runs.{i}.ref")) for i, one in enumerate(body_of(app, CompleteIn).runs)]
         return answers([(one.ref, _bind(_end, ports, one, key)) for one, key in asked])
 
+    @app.post("/pools/<pool>:lease")
+    def lease_runs(pool: str) -> Response[str]:
+        if pool not in ports.layout.pools:
+            raise NotFound(
+                f"there is no pool {pool[:80]!r} here",
+                field="pool",
+                remedy=f"pools of this environment: {', '.join(ports.layout.pools)}",
+            )
+        body = body_of(app, LeaseIn)
+        leased = pulling.lease_runs(ports, pool, body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s)
+        return json_response({"runs": [_leased(one) for one in leased]})
+
+
+def _leased(one: Leased) -> dict[str, Any]:
+    """A started run: the fields of its message, what the start granted, and the receipt to hand back."""
+    granted = _granted(one.run, one.payload)
+    return {**one.message, **granted, "receipt": one.receipt}
+
 
 def _bind(call: Callable[..., dict[str, Any]], *arguments: object) -> Callable[[], dict[str, Any]]:
     return lambda: call(*arguments)
@@ -59,20 +80,20 @@ def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> dict[str, An
     result = runs.start(ports, request, one.payload_id)
     if isinstance(result, Declined):
         return _declined(result)
-    run = result.run
-    granted = {
-        "granted": True,
-        "token": run.token,
-        "attempt": run.attempt,
-        "lease_until": iso_ms(run.lease_until_ms),
-    }
-    return granted | ({"payload": json.loads(result.payload)} if result.payload is not None else {})
+    return {"granted": True, **_granted(result.run, result.payload)}
+
+
+def _granted(run: Run, payload: str | None) -> dict[str, Any]:
+    granted = {"token": run.token, "attempt": run.attempt, "lease_until": iso_ms(run.lease_until_ms)}
+    return granted | ({"payload": json.loads(payload)} if payload is not None else {})
 
 
 def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> dict[str, Any]:
     result = runs.heartbeat(ports, key, one.token, one.lease_s)
     if isinstance(result, Declined):
         return _declined(result)
+    if one.receipt:
+        pulling.hide(ports, one.receipt, _seconds_left(ports, result.lease_until_ms) + 1)
     cancel = {"cancel": True} if result.cancel else {}
     return {"accepted": True, "lease_until": iso_ms(result.lease_until_ms), **cancel}
 
@@ -92,10 +113,16 @@ def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> dict[str, Any]:
             error_class=one.error_class,
             retry_after_s=one.retry_after_s,
         )
+    if one.receipt and (isinstance(result, Ended) or result.discard):
+        pulling.discard(ports, one.receipt)
     if isinstance(result, Declined):
         return _declined(result)
     retry_at = {"retry_at": iso(result.retry_at_ms)} if result.retry_at_ms else {}
     return {"accepted": True, "status": result.status, **retry_at}
+
+
+def _seconds_left(ports: Ports, until_ms: int) -> int:
+    return max(0, -(-(until_ms - ports.clock.now_ms()) // SECOND_MS))
 
 
 def _declined(result: Declined) -> dict[str, Any]:

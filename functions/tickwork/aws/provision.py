@@ -26,9 +26,9 @@ SCANNER_RESERVE_MS = 3_000
 """Of the scanner's time, kept for the writes after the last batch."""
 READY_VISIBILITY_S = 30
 """How long a received message stays hidden before its run has started; then the lease and heartbeats set it."""
-READY_RECEIVES_MAX = 50
-"""A message received this often goes to the dead-letter queue. Every lost attempt is one receive and every
-worker that met a live claim another, so it is far above the attempts a run may have: the ledger decides, not this."""
+READY_RECEIVES_MAX = 1_000
+"""A message received this often goes to the dead-letter queue. Every lost attempt is one receive, every wait for a
+slot and every worker that met a live claim another, so it is as many as SQS allows: the ledger decides, not this."""
 TICKS_RECEIVES_MAX = 100
 READY_RETENTION_S = 14 * 86_400
 TICKS_RETENTION_S = 3_600

@@ -6,13 +6,14 @@ A batch answered with 200 may have failed in part, and an entry may be in neithe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as ConnectionFailed
 
-from tickwork.ports import OutMessage, SendReport
+from tickwork.core.errors import Throttled
+from tickwork.ports import InMessage, OutMessage, SendReport
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -68,6 +69,36 @@ class SqsSender:
         }
         failed = tuple(i for i in range(len(messages)) if i not in sent and i not in at_fault)
         return SendReport(failed, tuple((i, why) for i, why in at_fault.items() if i not in sent))
+
+
+class SqsReceiver:
+    """A `ports.Receiver` over a boto3 client whose read timeout is longer than a long poll."""
+
+    def __init__(self, client: SQSClient, prefix: str) -> None:
+        self._client = client
+        self._sender = SqsSender(client, prefix)
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
+        answer = self._call(
+            self._client.receive_message,
+            queue,
+            MaxNumberOfMessages=limit,
+            WaitTimeSeconds=wait_s,
+            VisibilityTimeout=hide_s,
+        )
+        return [InMessage(message["ReceiptHandle"], message["Body"]) for message in answer.get("Messages", [])]
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        self._call(self._client.change_message_visibility, queue, ReceiptHandle=receipt, VisibilityTimeout=seconds)
+
+    def delete(self, queue: str, receipt: str) -> None:
+        self._call(self._client.delete_message, queue, ReceiptHandle=receipt)
+
+    def _call(self, method: Callable[..., Any], queue: str, **request: Any) -> Any:
+        try:
+            return method(QueueUrl=self._sender.queue_url(queue), **request)
+        except (ClientError, ConnectionFailed, HTTPClientError) as error:
+            raise Throttled(f"{queue}: {error}") from error
 
 
 def pack(messages: Sequence[OutMessage]) -> Iterator[list[int]]:

@@ -8,8 +8,8 @@ import boto3
 from botocore.config import Config
 
 from tickwork.aws.clock import RandomIds, SystemClock
-from tickwork.aws.sqs import SqsSender
-from tickwork.ports import Ports, Signals
+from tickwork.aws.sqs import SqsReceiver, SqsSender
+from tickwork.ports import NoReceiver, Ports, Receiver, Signals
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
 
@@ -35,8 +35,14 @@ def sqs_client(endpoint_url: str | None = None, *, long_poll: bool = False) -> S
     return boto3.client("sqs", config=config, endpoint_url=endpoint_url)
 
 
-def aws_ports(settings: Settings, signals: Signals, endpoint_url: str | None = None) -> Ports:
+def aws_ports(
+    settings: Settings, signals: Signals, endpoint_url: str | None = None, *, receives: bool = False
+) -> Ports:
+    """Ports over AWS. `receives`: also take messages from the ready queues, which only the API does (leases)."""
     ids = RandomIds()
+    receiver: Receiver = NoReceiver()
+    if receives:
+        receiver = SqsReceiver(sqs_client(endpoint_url, long_poll=True), settings.prefix)
     return Ports(
         clock=SystemClock(),
         store=DynamoStore(dynamodb_client(endpoint_url), settings.prefix, ids.unique),
@@ -44,4 +50,5 @@ def aws_ports(settings: Settings, signals: Signals, endpoint_url: str | None = N
         signals=signals,
         ids=ids,
         layout=settings.layout(),
+        receiver=receiver,
     )

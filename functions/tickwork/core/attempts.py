@@ -115,10 +115,10 @@ def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention
         run.key.as_item(),
         as_read(run),
         set=changes,
-        remove=() if "stop_at_ms" in changes else ("stop_at_ms",),
+        remove=("slots",) if "stop_at_ms" in changes else ("slots", "stop_at_ms"),
         append={"attempts": [attempt_record(run, lost, now_ms)]},
     )
-    return Try((update,))
+    return Try((update, *endings.release(run)))
 
 
 def _started(request: StartRequest, attempt: int, token: int, now_ms: int, max_duration_s: int) -> dict[str, Any]:

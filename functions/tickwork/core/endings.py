@@ -9,16 +9,16 @@ is started a second time. Whoever ends an attempt releases its slots in the same
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tickwork.core import lifecycle
 from tickwork.core.instants import SECOND_MS, ceil_to_second
-from tickwork.core.keys import LedgerKey, dead_letter_of
+from tickwork.core.keys import LedgerKey, dead_letter_of, parse_slot_name, resource_key
 from tickwork.core.records import Retry, Run, Work
 from tickwork.core.retrying import asked_wait_ms, backoff_ms, is_worth_repeating
-from tickwork.core.tables import TIMERS
-from tickwork.core.writes import Absent, AllOf, Condition, Is, Missing, Put, Update, Write, all_of
+from tickwork.core.tables import RESOURCES, TIMERS
+from tickwork.core.writes import Absent, AllOf, Condition, Delete, Is, Item, Missing, Put, Update, Write, all_of
 
 ERROR_CHARS_MAX = 200
 """Of an attempt's error in the ledger: the item stays under one write unit."""
@@ -26,7 +26,10 @@ ERROR_CHARS_MAX = 200
 FAILED, LOST, TIMED_OUT, CANCELLED = "failed", "lost", "timed_out", "cancelled"
 
 
-_OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested")
+NOT_REPEATED = "not repeated: unsafe"
+"""Ends the reason of an `unsafe` run that did not succeed: nobody knows how far it came, and a person must look."""
+
+_OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested", "slots")
 """What a run carries for its current attempt only."""
 
 
@@ -55,13 +58,20 @@ class Verdict:
 
 
 def succeed(key: LedgerKey, token: int, now_ms: int, retention_s: int) -> Update:
-    """Complete the run. Its time to live begins here."""
+    """Complete the run: the common case, tried without reading. Its time to live begins here."""
     changes = {
         "status": lifecycle.SUCCEEDED,
         "ended_at_ms": now_ms,
         "expires_at_s": now_ms // SECOND_MS + retention_s,
     }
-    return Update(TIMERS, key.as_item(), running_with(token), set=changes, remove=_OF_THE_ATTEMPT)
+    bare = all_of(running_with(token), Missing("slots"))
+    return Update(TIMERS, key.as_item(), bare, set=changes, remove=_OF_THE_ATTEMPT)
+
+
+def succeed_holding(run: Run, now_ms: int, retention_s: int) -> tuple[Write, ...]:
+    """Complete a run that holds slots, and free them."""
+    bare = succeed(run.key, run.token, now_ms, retention_s)
+    return replace(bare, condition=running_with(run.token)), *release(run)
 
 
 def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s: int, cancel: str = "") -> Verdict:
@@ -83,13 +93,16 @@ def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s
         remove=_OF_THE_ATTEMPT,
         append={"attempts": [attempt_record(run, failure, now_ms)]},
     )
-    return Verdict((waiting, Put(TIMERS, retry.to_item(), Absent())), lifecycle.WAITING, retry=retry)
+    writes = (waiting, Put(TIMERS, retry.to_item(), Absent()), *release(run))
+    return Verdict(writes, lifecycle.WAITING, retry=retry)
 
 
 def why_no_retry(run: Run, failure: Failure, work: Work) -> str | None:
     """The reason to end the run with this attempt; None when it is tried again. A lost attempt counts as one."""
     if failure.permanent:
         return "failed for good"
+    if work.is_unsafe:
+        return f"{failure.outcome}, {NOT_REPEATED}"
     if failure.outcome == FAILED and not is_worth_repeating(work.retry, failure.error_class):
         return f"failed for good: {failure.error_class[:80]} is not retried"
     if run.attempt - run.replayed_after >= work.retry.max_attempts:
@@ -118,7 +131,19 @@ def _end(run: Run, event: str, failure: Failure, reason: str, now_ms: int, reten
         remove=_OF_THE_ATTEMPT,
         append={"attempts": [attempt_record(run, failure, now_ms)]},
     )
-    return Verdict((update,), status, reason)
+    return Verdict((update, *release(run)), status, reason)
+
+
+def release(run: Run) -> tuple[Write, ...]:
+    """Free the slots that the current attempt holds."""
+    mine = all_of(Is("holder", run.key.ref), Is("token", run.token))
+    return tuple(Delete(RESOURCES, slot_place(run, name), mine) for name in run.slots)
+
+
+def slot_place(run: Run, name: str) -> Item:
+    """The key of a slot from its name on the run's item. Resources are a team's own (tenant-wall)."""
+    resource, number = parse_slot_name(name)
+    return {"resource": resource_key(run.key.team, resource), "slot": number}
 
 
 def retry_key(run: LedgerKey, due_ms: int, attempt: int) -> LedgerKey:

@@ -10,6 +10,7 @@
 | client key | client_keys | `team#key` | - | API | API | time to live |
 | calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
 | calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
+| slot of a resource | resources | `team#name` | `NNNN` | start; the attempt's end deletes it | start | `max_concurrency` |
 | payload | payloads | `job or one-shot id#version` | - | API | API (start) | time to live |
 
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
@@ -139,3 +140,23 @@ def dead_letter_of(team: str, run_id: str) -> str:
 
 def dead_letter_partitions(team: str) -> tuple[str, ...]:
     return tuple(f"{team}#{spread}" for spread in range(DEAD_SPREAD))
+
+
+def resource_key(team: str, name: str) -> str:
+    return f"{team}#{name}"
+
+
+def slot_range(count: int) -> tuple[str, str]:
+    """Sort-key bounds (inclusive) of the first `count` slots of a resource."""
+    return f"{0:04d}", f"{count - 1:04d}"
+
+
+def slot_name(resource: str, number: int) -> str:
+    """A slot as a run names the ones it holds: `reporting-db#0003`."""
+    return f"{resource}#{number:04d}"
+
+
+def parse_slot_name(name: str) -> tuple[str, str]:
+    """(resource, slot's sort key) of a slot's name."""
+    resource, _, number = name.rpartition("#")
+    return resource, number

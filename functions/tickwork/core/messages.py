@@ -67,6 +67,25 @@ class ReadyMessage:
         return compact_json(body)
 
 
+def read_ready(text: str) -> dict[str, Any]:
+    """A ready message as it travels. ValueError when it is none: its names and types are checked, its refs parsed."""
+    body = json.loads(text)
+    if not isinstance(body, dict):
+        raise ValueError("not an object")
+    for name, kind in _READY.items():
+        if not isinstance(body.get(name), kind):
+            raise ValueError(f"{name!r} is missing, or not {kind.__name__}")
+    key = parse_ref(body["ref"])
+    if "retry_ref" in body:
+        retry = parse_ref(str(body["retry_ref"]))
+        if (retry.job_id, retry.scheduled_at_ms) != (key.job_id, key.scheduled_at_ms) or not retry.kind:
+            raise ValueError("retry_ref is not of this run")
+    return body
+
+
+_READY = {"ref": str, "run_id": str, "job_id": str, "handler": str, "attempt": int, "lease_s": int}
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Tick:
     """Wake the scanner of a slice for the window that ends with `second`. Level-triggered: losing one costs lag."""

@@ -18,6 +18,9 @@ from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.writes import Item
 
+KEYED, NATURAL, UNSAFE = "keyed", "natural", "unsafe"
+"""Idempotency classes: by `run_id`, by nature, or not at all."""
+
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
 
 
@@ -68,6 +71,14 @@ class CatchUp:
 
 
 @dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that only so many runs of a team may use at a time, across all jobs that declare it (F11)."""
+
+    name: str
+    max_concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """What is to be done, by whom: the pool's queue, the handler there, the payload (JSON text) or where it is."""
 
@@ -79,15 +90,27 @@ class Work:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     max_duration_s: int = 0
     """How long one attempt may take; 0: as long as its worker keeps the lease."""
+    idempotency_class: str = KEYED
+    sign_off: Mapping[str, str] | None = None
+    """Who took it upon them, and why, that an `unsafe` job may be lost."""
+    side_effects: tuple[str, ...] = ()
+    resources: tuple[Resource, ...] = ()
+
+    @property
+    def is_unsafe(self) -> bool:
+        """At most once: started once, and never again by itself (W7)."""
+        return self.idempotency_class == UNSAFE
 
     @property
     def is_guarded(self) -> bool:
         """Whether the definition limits how a run may start: its starts then read the definition."""
-        return bool(self.max_duration_s)
+        return bool(self.max_duration_s or self.resources) or self.is_unsafe
 
     def to_item(self) -> Item:
         item = without_defaults(self)
         retry = without_defaults(item.pop("retry"))
+        if self.resources:
+            item["resources"] = {one.name: one.max_concurrency for one in self.resources}
         return {**item, **({"retry": retry} if retry else {})}
 
     @classmethod
@@ -99,6 +122,10 @@ class Work:
             payload_id=item.get("payload_id"),
             lease_s=item.get("lease_s", 60),
             max_duration_s=item.get("max_duration_s", 0),
+            idempotency_class=item.get("idempotency_class", KEYED),
+            sign_off=item.get("sign_off"),
+            side_effects=tuple(item.get("side_effects", ())),
+            resources=tuple(Resource(name, count) for name, count in item.get("resources", {}).items()),
             retry=RetryPolicy.from_item(item.get("retry", {})),
         )
 
@@ -235,6 +262,8 @@ class Run:
     """Its definition limits how it may start, so no start may pass without reading it."""
     stop_at_ms: int = 0
     """When the current attempt has taken as long as it may; 0: no bound."""
+    slots: tuple[str, ...] = ()
+    """The slots that the current attempt holds, by name."""
     replays: tuple[Mapping[str, Any], ...] = ()
     """Who had it run again after it was dead, when, why, and after how many attempts."""
     cancel_requested: str = ""
@@ -266,7 +295,8 @@ class Run:
         else:
             item["work"] = self.work.to_item()
         listed = (("attempts", self.attempts), ("replays", self.replays))
-        return item | {name: [dict(one) for one in records] for name, records in listed if records}
+        item |= {name: [dict(one) for one in records] for name, records in listed if records}
+        return item | ({"slots": list(self.slots)} if self.slots else {})
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
@@ -279,13 +309,14 @@ class Run:
                 work=Work.from_item(item["work"]) if "work" in item else None,
                 attempts=tuple(item.get("attempts", ())),
                 replays=tuple(item.get("replays", ())),
+                slots=tuple(item.get("slots", ())),
                 **plain,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
 
 
-_RUN_STRUCTURED = ("key", "work", "attempts", "replays")
+_RUN_STRUCTURED = ("key", "work", "attempts", "replays", "slots")
 _RUN_PLAIN = tuple(f.name for f in fields(Run) if f.name not in _RUN_STRUCTURED)
 
 

@@ -44,6 +44,7 @@ LEASES = Table("leases", "slice")
 CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")
 CALENDARS = Table("calendars", "calendar_id", indexes=(Index("by_team", "team", "calendar_id"),))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
+RESOURCES = Table("resources", "resource", "slot")
 
-ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, CALENDARS, PAYLOADS)
+ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES)
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

@@ -65,9 +65,13 @@ def serve(build: Callable[[], APIGatewayHttpResolver], port: int) -> ThreadingHT
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """Requests are not logged: the answers are in the ledger."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    return server
+    return _Server(("127.0.0.1", port), Handler)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    """With the default of 5 a few workers that connect at once wait a second for the system to try again."""
 
 
 _TOO_LARGE = (

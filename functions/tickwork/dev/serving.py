@@ -16,7 +16,7 @@ from tickwork.settings import Settings
 
 def serve_api_until_told(port: int) -> None:
     log_lines_to_stderr()
-    ports = aws_ports(Settings.from_environ(), LineSignals())
+    ports = aws_ports(Settings.from_environ(), LineSignals(), receives=True)
     server = serve(lambda: build_app(ports), port)
     # `shutdown` waits for the loop of `serve_forever`, which is this thread's: it needs another.
     _on_end(lambda: threading.Thread(target=server.shutdown).start())

@@ -17,7 +17,7 @@ from tickwork.core.keys import LedgerKey, parse_ledger_key
 from tickwork.core.records import ACTIVE, Job, Run
 from tickwork.core.tables import BY_JOB, JOBS, TIMERS
 from tickwork.core.writes import Committed
-from tickwork.flows import calendars, creating, timers
+from tickwork.flows import calendars, creating, ending, timers
 from tickwork.flows.commit import commit
 from tickwork.ports import Ports
 
@@ -83,7 +83,7 @@ def _carry_out(ports: Ports, run: Run, verdict: Verdict) -> bool:
         (job,) = calendars.equip(ports, [Job.from_item(item)]) if item is not None else (None,)
         if job is not None and job.status == ACTIVE and job.next_key(run.key.cell) == run.key:
             return _cancel_next(ports, job, run.key, verdict.reason)
-    return isinstance(commit(ports, *verdict.writes), Committed)
+    return isinstance(ending.commit_end(ports, verdict.writes), Committed)
 
 
 def _cancel_next(ports: Ports, job: Job, due: LedgerKey, reason: str) -> bool:

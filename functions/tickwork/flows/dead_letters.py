@@ -16,7 +16,7 @@ from tickwork.core.endings import retry_key
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, ceil_to_second
 from tickwork.core.keys import LedgerKey, dead_letter_partitions
-from tickwork.core.records import Run, Unreadable
+from tickwork.core.records import UNSAFE, Run, Unreadable
 from tickwork.core.tables import BY_DEAD_LETTER, TIMERS
 from tickwork.core.writes import Committed, Item
 from tickwork.flows import creating, definitions
@@ -62,6 +62,8 @@ class Order:
     per_second: int
     begin_ms: int
     before: int = 0
+    repeat_unsafe: bool = False
+    """The person knows that an `unsafe` run may have had its effect already."""
 
     def due_ms(self, index: int) -> int:
         return ceil_to_second(self.begin_ms + (self.before + index) // self.per_second * SECOND_MS)
@@ -154,7 +156,7 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         if is_replayed(run):
             retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
             return Replayed(key.ref, key.run_id, run.retry_at_ms), retry
-        refusal = _why_not(ports, run)
+        refusal = _why_not(ports, run, order)
         verdict = refusal or decide_replay(run, order.by, order.reason, due_ms, ports.clock.now_ms())
         if isinstance(verdict, str):
             return Replayed(key.ref, key.run_id, refusal=verdict), None
@@ -165,7 +167,10 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
     return Replayed(key.ref, key.run_id, refusal=BUSY), None
 
 
-def _why_not(ports: Ports, run: Run) -> str | None:
+def _why_not(ports: Ports, run: Run, order: Order) -> str | None:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
-    return NO_DEFINITION if definitions.work_of(ports, run) is None else None
+    work = definitions.work_of(ports, run)
+    if work is None:
+        return NO_DEFINITION
+    return UNSAFE if work.is_unsafe and not order.repeat_unsafe else None

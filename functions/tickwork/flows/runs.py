@@ -13,16 +13,20 @@ from tickwork.core.endings import Failure
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Run, Work
-from tickwork.core.tables import JOBS, PAYLOADS, TIMERS
-from tickwork.core.writes import Below, Committed, Is, Missing, Refused, Update, all_of, any_of
-from tickwork.flows import creating, definitions
+from tickwork.core.semaphores import NO_SLOT
+from tickwork.core.tables import PAYLOADS, TIMERS
+from tickwork.core.writes import Committed, Refused
+from tickwork.flows import definitions, ending, semaphores
 from tickwork.flows.commit import commit
+from tickwork.flows.ending import Ended
 from tickwork.ports import Ports
 
 DECIDE_TRIES_MAX = 4
 """Each lost race moves the run on; four in a row is a storm, and the message comes back anyway."""
 
 
+NO_DEFINITION = "no_definition"
+NOT_DUPLICATES = frozenset({NO_DEFINITION, NO_SLOT})
 NO_DEFINITION_RETRY_MS = 60_000
 """A limited run whose definition can not be found is not started on a guess; its message waits."""
 
@@ -43,14 +47,6 @@ class Beat:
     cancel: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """An accepted completion: the status the run now has, and when a retry is due (0: none)."""
-
-    status: str
-    retry_at_ms: int = 0
-
-
 def start(ports: Ports, request: StartRequest, payload_id: str | None = None) -> Started | Declined:
     """Claim a run for one attempt. One claim per attempt passes; `Declined` says whether to discard the message."""
     now_ms = ports.clock.now_ms()
@@ -60,18 +56,18 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
         if isinstance(decision, Granted):
             return _granted(ports, decision.run, payload_id)
         if isinstance(decision, Declined):
-            ports.signals.count("runs.duplicate_total", reason=decision.reason)
+            if decision.reason not in NOT_DUPLICATES:
+                ports.signals.count("runs.duplicate_total", reason=decision.reason)
             return decision
-        result = commit(ports, *decision.writes)
+        result = ending.commit_end(ports, decision.writes) if decision.ends else commit(ports, *decision.writes)
         if isinstance(result, Committed) and decision.ends:
-            _note_end(ports, request.key, decision.ends, now_ms)
+            ending.note_end(ports, request.key, decision.ends, decision.reason, now_ms)
             return Declined(decision.ends, discard=True)
         if isinstance(result, Committed) and result.item is not None:
             decision = Granted(Run.from_item(result.item))
         else:
-            standing = (
-                result.only if isinstance(result, Refused) and len(decision.writes) == 1 else _read(ports, request.key)
-            )
+            alone = isinstance(result, Refused) and len(decision.writes) == 1
+            standing = result.only if alone and isinstance(result, Refused) else _read(ports, request.key)
             decision = _decide_on(ports, request, standing)
     return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
 
@@ -92,11 +88,13 @@ def _decide_on(ports: Ports, request: StartRequest, item: dict[str, object] | No
         work = definitions.work_of(ports, run)
         if work is None and run.guarded:
             ports.signals.log("definition_missing", ref=request.key.ref)
-            return Declined("no_definition", discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
+            return Declined(NO_DEFINITION, discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
     now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
     decision = attempts.decide_start(run, request, work or definitions.ORDINARY, now_ms, retention_s)
     if isinstance(decision, Try) and is_lapsed:
         ports.signals.count("worker.lease_expired_while_running_total")
+    if isinstance(decision, Try) and not decision.ends and run is not None and work is not None and work.resources:
+        return semaphores.take_slots(ports, run, work, decision, request.claim)
     return decision
 
 
@@ -120,7 +118,7 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
             return _beat(Run.from_item(result.item))
         run = None if result.only is None else Run.from_item(result.only)
         if run is not None and endings.recorded_outcome(run, token) == endings.TIMED_OUT:
-            _failed_before(ports, run)
+            ending.see_to_retry(ports, run)
             return Declined(endings.TIMED_OUT, discard=True)
         if run is None or not endings.holds(run, token):
             return attempts.stale(run)
@@ -138,7 +136,7 @@ def _beat(run: Run) -> Beat:
 
 def _time_out(ports: Ports, run: Run) -> Declined:
     """The attempt has taken as long as it may: it is ended, and the worker told to stop. Its lease has lapsed."""
-    if _end_attempt(ports, run, endings.TOO_LONG) is None:
+    if ending.end_attempt(ports, run, endings.TOO_LONG) is None:
         return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
     ports.signals.count("runs.timed_out_total", team=run.key.team)
     return Declined(endings.TIMED_OUT, discard=True)
@@ -146,15 +144,20 @@ def _time_out(ports: Ports, run: Run) -> Declined:
 
 def complete(ports: Ports, key: LedgerKey, token: int) -> Ended | Declined:
     """Record success; the message may be deleted once this is accepted. Repeating it is harmless."""
-    now_ms = ports.clock.now_ms()
-    result = commit(ports, endings.succeed(key, token, now_ms, ports.layout.retention_s))
-    if isinstance(result, Committed):
-        _note_outcome(ports, key, lifecycle.SUCCEEDED, now_ms)
-        return Ended(lifecycle.SUCCEEDED)
-    run = None if result.only is None else Run.from_item(result.only)
-    if run is not None and run.status == lifecycle.SUCCEEDED and run.token == token:
-        return Ended(lifecycle.SUCCEEDED)  # accepted before; that reply was lost
-    return _refuse(ports, run)
+    retention_s = ports.layout.retention_s
+    result = commit(ports, endings.succeed(key, token, ports.clock.now_ms(), retention_s))
+    for _ in range(DECIDE_TRIES_MAX):
+        if isinstance(result, Committed):
+            ending.note_outcome(ports, key, lifecycle.SUCCEEDED, ports.clock.now_ms())
+            return Ended(lifecycle.SUCCEEDED)
+        item = result.failed.get(0)
+        run = None if item is None else Run.from_item(item)
+        if run is not None and run.status == lifecycle.SUCCEEDED and run.token == token:
+            return Ended(lifecycle.SUCCEEDED)  # accepted before; that reply was lost
+        if run is None or not endings.holds(run, token):
+            return _refuse(ports, run)
+        result = ending.commit_end(ports, endings.succeed_holding(run, ports.clock.now_ms(), retention_s))
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
 
 
 def fail(
@@ -183,63 +186,17 @@ def _end_with(ports: Ports, key: LedgerKey, token: int, failure: Failure) -> End
             return _refuse(ports, None)
         run = Run.from_item(item)
         if endings.recorded_outcome(run, token) == failure.outcome:
-            return _failed_before(ports, run)
+            return ending.see_to_retry(ports, run)
         if not endings.holds(run, token):
             return _refuse(ports, run)
         if failure.outcome == endings.CANCELLED and not run.cancel_requested:
             return Declined("not_cancelled", discard=False)
-        ended = _end_attempt(ports, run, failure)
+        ended = ending.end_attempt(ports, run, failure)
         if ended is not None:
             return ended
     return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
 
 
-def _end_attempt(ports: Ports, run: Run, failure: Failure) -> Ended | None:
-    """Write the end of a running attempt, and see to its retry; None when the run has moved meanwhile."""
-    now_ms = ports.clock.now_ms()
-    verdict = endings.end_attempt(
-        run, failure, definitions.work_of(ports, run) or definitions.ORDINARY, now_ms, ports.layout.retention_s
-    )
-    if not isinstance(commit(ports, *verdict.writes), Committed):
-        return None
-    if verdict.retry is None:
-        _note_end(ports, run.key, verdict.status, now_ms)
-        return Ended(verdict.status)
-    creating.follow_up(ports, [verdict.retry.key])
-    return Ended(verdict.status, verdict.retry.key.fire_at_ms)
-
-
-def _failed_before(ports: Ports, run: Run) -> Ended:
-    """The failure was accepted, the reply was lost; what came after the write may not have happened: do it again."""
-    if run.status != lifecycle.WAITING:
-        return Ended(run.status)
-    creating.follow_up(ports, [endings.retry_key(run.key, run.retry_at_ms, run.attempt + 1)])
-    return Ended(run.status, run.retry_at_ms)
-
-
 def _refuse(ports: Ports, run: Run | None) -> Declined:
     ports.signals.count("runs.stale_token_total")
     return attempts.stale(run)
-
-
-def _note_end(ports: Ports, key: LedgerKey, status: str, now_ms: int) -> None:
-    """Count and note a run that has ended without success."""
-    if status == lifecycle.DEAD:
-        ports.signals.count("runs.dead_lettered_total", team=key.team)
-    _note_outcome(ports, key, status, now_ms)
-
-
-def _note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int) -> None:
-    """The job's `last`: for people and for the dead-man's switch. A crash before it loses no run, the ledger has it."""
-    if "~" in key.name:
-        return
-    newer = any_of(Missing("last_scheduled_at_ms"), Below("last_scheduled_at_ms", key.scheduled_at_ms))
-    known = Is("name", key.name)
-    last = {
-        "run_id": key.run_id,
-        "status": status,
-        "scheduled_at_ms": key.scheduled_at_ms,
-        "ended_at_ms": now_ms,
-    }
-    changes = {"last": last, "last_scheduled_at_ms": key.scheduled_at_ms}
-    commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))

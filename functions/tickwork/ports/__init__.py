@@ -1,4 +1,4 @@
-"""The only ways out of the service: a clock, a store, a sender, signals, and unique ids.
+"""The only ways out of the service: a clock, a store, a sender, a receiver, signals, and unique ids.
 
 Production passes boto3-backed ones, tests in-memory or emulator-backed ones, the simulator ones that crash,
 stall and repeat. Ports know values of the core and nothing of any service.
@@ -94,6 +94,41 @@ class Sender(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class InMessage:
+    """A received message, hidden from others for a while. `receipt` hides it longer, or deletes it."""
+
+    receipt: str
+    body: str
+
+
+class Receiver(Protocol):
+    """Ready queues, received on behalf of workers that can not reach them. May raise `Throttled`."""
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
+        """Up to `limit` messages (1 to 10), waiting up to `wait_s` (0 to 20) for the first."""
+        ...
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        """Keep a received message hidden for so long from now; 0 shows it at once."""
+        ...
+
+    def delete(self, queue: str, receipt: str) -> None: ...
+
+
+class NoReceiver:
+    """For processes that receive nothing."""
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:  # noqa: ARG002
+        return []
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        pass
+
+    def delete(self, queue: str, receipt: str) -> None:
+        pass
+
+
 class Signals(Protocol):
     """What the service says of itself: counters, measurements and structured log lines with a stable `action`."""
 
@@ -135,6 +170,7 @@ class Ports:
     signals: Signals
     ids: Ids
     layout: Layout = field(default_factory=Layout)
+    receiver: Receiver = field(default_factory=NoReceiver)
 
 
 TICKS_QUEUE = "ticks"

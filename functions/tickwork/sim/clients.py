@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tickwork.core import lifecycle
 from tickwork.core.errors import CallerError, WorldError
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.keys import parse_ledger_key
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows import jobs, timers
+from tickwork.core.tables import TIMERS
+from tickwork.core.writes import Item
+from tickwork.flows import cancelling, dead_letters, jobs, timers
+from tickwork.flows.dead_letters import Order
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
 from tickwork.sim.process import FAILED, Process
@@ -51,8 +56,8 @@ def request(world: World, call: Callable[[Process], None], *, again: bool) -> No
     attempt(1)
 
 
-def create_timers(world: World, plan: TimerPlan) -> None:
-    """Create some one-shots, and remember that the client was told so."""
+def create_timers(world: World, plan: TimerPlan, told: list[str] | None = None) -> None:
+    """Create some one-shots, and remember (in `told` too) that the client was told so."""
 
     def call(process: Process) -> None:
         # A request of several gives each its own key, as the bulk call demands.
@@ -70,6 +75,8 @@ def create_timers(world: World, plan: TimerPlan) -> None:
         world.seen["timer created" if created[0].is_new else "timer existed"] += 1
         for one in created:
             world.checks.ledger.accepted[one.run.key.ref] = world.kernel.now_ms
+            if told is not None:
+                told.append(one.run.key.ref)
         if plan.cancel_after_ms is not None:
             timer_id = created[0].run.key.job_id
             world.kernel.at(world.kernel.now_ms + plan.cancel_after_ms, lambda: cancel_timer(world, timer_id))
@@ -102,3 +109,38 @@ def delete_job(world: World, job_id: str) -> None:
         world.seen["job deleted" if deleted else "job deleted before"] += 1
 
     request(world, call, again=True)
+
+
+def cancel_run(world: World) -> None:
+    """Somebody cancels some run of a job, wherever it stands."""
+    items = [item for item in world.tables.items(TIMERS) if "job_id" in item and _ref(item) not in world.poisoned]
+    if not items:
+        return
+    chosen = world.rng.choice(sorted(items, key=lambda item: (item["pk"], item["sk"]))[-6:])
+    key = parse_ledger_key(chosen["pk"], chosen["sk"])
+
+    def call(process: Process) -> None:
+        cancelled = cancelling.cancel_run(process.ports, key, "not today")
+        world.seen[f"run cancelled {'on request' if cancelled.requested else 'at once'}"] += 1
+        if cancelled.status == lifecycle.CANCELLED:
+            world.checks.ledger.cancelled.add(key.ref)
+
+    request(world, call, again=True)
+
+
+def _ref(item: Item) -> str:
+    return f"{item['pk']}|{item['sk']}"
+
+
+def replay_dead(world: World) -> None:
+    """Somebody replays what is dead."""
+    items = [item for item in world.tables.items(TIMERS) if item.get("status") == lifecycle.DEAD]
+    keys = sorted((parse_ledger_key(item["pk"], item["sk"]) for item in items), key=lambda key: key.ref)
+
+    def call(process: Process) -> None:
+        order = Order("ops", "it is mended", 1, process.now_ms())
+        for replayed in dead_letters.replay_runs(process.ports, keys, order):
+            world.seen[f"replay {replayed.refusal or 'ordered'}"] += 1
+
+    if keys:
+        request(world, call, again=True)

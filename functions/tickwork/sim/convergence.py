@@ -37,6 +37,7 @@ def pending(world: World) -> list[str]:
         for ref in world.checks.ledger.accepted
         if world.tables.standing(TIMERS, dict(zip(("pk", "sk"), ref.split("|"), strict=True))) is None
     ]
+    reasons += [f"{ref} has not started" for ref in world.fresh if ref not in world.checks.ledger.started_at_ms]
     reasons += [
         f"{job['job_id']} is in error"
         for job in world.tables.items(JOBS)

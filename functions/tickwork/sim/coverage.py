@@ -27,6 +27,8 @@ REQUIRED = (
     *("end declined stale_token", "ended succeeded", "ended waiting", "ended dead", "refused", "orphan"),
     *("timer created", "timer existed", "timer cancelled", "job created", "job existed", "job deleted"),
     *("job deleted before", "job active -> error", "job error -> active", "job active -> finished"),
+    *("run cancelled at once", "run cancelled on request", "ended cancelled", "replay ordered"),
+    *("item waiting -> cancelled", "item running -> cancelled", "item dead -> waiting"),
     *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),
     *("scheduler.dispatch_rejected_stale_token_total", "scheduler.slice_owner_changes_total", "item_set_aside"),
 )

@@ -384,11 +384,6 @@ def _end_without_token() -> Sequence[Patch]:
     return [(module, "running_with", lambda _: without_token) for module in (attempts, endings)]
 
 
-def _heartbeat_may_shorten() -> Sequence[Patch]:
-    wrong = _with_condition(attempts.heartbeat, lambda key, token, *_: endings.running_with(token))
-    return [(attempts, "heartbeat", wrong)]
-
-
 def _stale_message_starts_retry() -> Sequence[Patch]:
     right = attempts._start_retry
 
@@ -502,7 +497,6 @@ PLANTED = (
     Bug("take a run from a live attempt", _steal_live_attempt),
     Bug("a lost attempt is not recorded", _loss_not_recorded),
     Bug("complete without the token", _end_without_token),
-    Bug("a late heartbeat may shorten the lease", _heartbeat_may_shorten),
     Bug("a stale message starts a waiting run", _stale_message_starts_retry),
     Bug("the retry is not in the failure's transaction", _retry_not_in_transaction),
     Bug("cancel whatever the status", _cancel_whatever_status),

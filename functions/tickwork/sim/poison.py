@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tickwork.sim.world import World
 
 _AHEAD_S = 40
+GARBAGE = {"tongues": 1}
 
 
 def plant_poison(world: World) -> None:
@@ -34,14 +35,15 @@ def garble_schedule(world: World) -> None:
         return
     job_id, right = jobs[0]["job_id"], jobs[0]["schedule"]
     world.seen["schedule garbled"] += 1
-    _write_schedule(world, job_id, {"tongues": 1})
+    world.garbled[job_id] = right
+    _write_schedule(world, job_id, right, GARBAGE)
     mend_ms = world.kernel.now_ms + world.rng.randint(5, 120) * SECOND_MS
-    world.kernel.at(mend_ms, lambda: _write_schedule(world, job_id, right))
+    world.kernel.at(mend_ms, lambda: _write_schedule(world, job_id, GARBAGE, right))
 
 
-def _write_schedule(world: World, job_id: str, schedule: dict[str, Any]) -> None:
+def _write_schedule(world: World, job_id: str, standing: dict[str, Any], schedule: dict[str, Any]) -> None:
     item = world.tables.standing(JOBS, {"job_id": job_id})
-    if item is not None:
+    if item is not None and item["schedule"] == standing:
         world.trace("vandal", "schedule", f"{job_id} {schedule}")
         world.tables.plant(JOBS, item | {"schedule": schedule})
 

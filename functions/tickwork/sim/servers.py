@@ -12,6 +12,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref
 from tickwork.flows import runs
+from tickwork.flows.ending import Ended
 from tickwork.flows.reconciling import reconcile
 from tickwork.flows.ticking import issue_ticks
 from tickwork.sim.process import FAILED, Process
@@ -104,7 +105,7 @@ class _Work:
         """The job itself, with heartbeats; False when the lease was lost and the job was stopped."""
         world, rng = self.world, self.world.rng
         slow = world.faults.strikes(rng, "slow_worker")
-        left_ms = rng.randint(20_000, 150_000) if slow else rng.randint(20, 2_500)
+        left_ms = rng.choice((30_000, 90_000, 160_000, 400_000)) if slow else rng.randint(20, 2_500)
         deaf = slow and world.faults.strikes(rng, "deaf_worker")
         beat_ms = lease_s * SECOND_MS // 3
         while left_ms > 0:
@@ -116,6 +117,10 @@ class _Work:
             beat = self._patiently(process, lambda: runs.heartbeat(process.ports, key, token, lease_s))
             if isinstance(beat, Declined):
                 self._declined(process, "heartbeat", beat)
+                return False
+            if beat is not None and beat.cancel:
+                ended = self._patiently(process, lambda: runs.acknowledge_cancel(process.ports, key, token))
+                self._settle(process, ended)
                 return False
             if beat is not None:
                 world.seen["heartbeat accepted"] += 1
@@ -131,7 +136,10 @@ class _Work:
             call = lambda: runs.fail(process.ports, key, token, "it broke", permanent=permanent)  # noqa: E731
         else:
             call = lambda: runs.complete(process.ports, key, token)  # noqa: E731
-        ended = self._patiently(process, call)
+        self._settle(process, self._patiently(process, call))
+
+    def _settle(self, process: Process, ended: Ended | Declined | None) -> None:
+        """The answer to the end of an attempt: only an accepted one allows the message to go."""
         if ended is None:
             return
         if isinstance(ended, Declined):

@@ -74,12 +74,14 @@ class Shape:
     hosts: int
     timers: tuple[TimerPlan, ...]
     jobs: tuple[JobPlan, ...]
+    cancel_runs_at_ms: tuple[int, ...] = ()
+    replays_at_ms: tuple[int, ...] = ()
 
 
 def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     """The world of a seed, which begins somewhere in the hour after the epoch."""
     start_ms = epoch_ms + rng.randrange(60 * MINUTE_MS)
-    safety_ms = rng.choice((40, 80, 120, 200, 400)) * SECOND_MS
+    safety_ms = rng.choice((40, 60, 80, 120, 120, 200, 400, 700)) * SECOND_MS
     slices = rng.choice((1, 1, 2))
     timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 3, 5))))
     jobs = tuple(_job(rng, start_ms, safety_ms, n) for n in range(rng.choice((0, 1, 1, 2, 3))))
@@ -92,7 +94,13 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
         rng.choice((1, 2, 4)),
         timers,
         jobs,
+        _sometimes(rng, start_ms, safety_ms, (0, 0, 1, 4)),
+        _sometimes(rng, start_ms, safety_ms, (0, 0, 1)),
     )
+
+
+def _sometimes(rng: Random, start_ms: int, safety_ms: int, counts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(start_ms + rng.randrange(safety_ms) for _ in range(rng.choice(counts)))
 
 
 def _layouts(rng: Random, slices: int) -> tuple[Layout, Layout]:
@@ -109,7 +117,7 @@ def _layouts(rng: Random, slices: int) -> tuple[Layout, Layout]:
 
 def _work(rng: Random) -> Work:
     retry = RetryPolicy(rng.choice((1, 2, 3, 5)), rng.choice((1, 2, 10)))
-    return Work(POOL, "job", payload='{"n":1}', lease_s=rng.choice((30, 30, 60)), retry=retry)
+    return Work(POOL, "job", payload='{"n":1}', lease_s=rng.choice((30, 30, 60, 120)), retry=retry)
 
 
 def _timer(rng: Random, start_ms: int, safety_ms: int, number: int) -> TimerPlan:

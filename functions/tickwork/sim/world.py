@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.sim import clients, servers
@@ -28,8 +28,9 @@ _TICK_EVERY_MS, _AUDIT_EVERY_MS = MINUTE_MS, 5 * MINUTE_MS
 _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
 _LOSING = frozenset({"message_lost", "send_refused", "faulty_worker"})
-_FRESH_AHEAD_S = (12, 50)
-_RECOVERING_LAG_MS = 45 * SECOND_MS
+_FRESH_AHEAD_S = (75, 130)
+_RECOVERING_LAG_MS = 60 * SECOND_MS
+"""After the faults a loose ticker may take two minutes to come round, and the dead hold leases for a while."""
 _LAST_RESORT_MS = 26 * 60 * MINUTE_MS
 """Faults are over and the near passes have been made: what is left must be found by the audit of a day later."""
 
@@ -62,6 +63,8 @@ class World:
         self.cause: BaseException | None = None
         self.port_calls = self.processes = self.ids = 0
         self.poisoned: set[str] = set()
+        self.fresh: list[str] = []
+        self.garbled: dict[str, dict[str, Any]] = {}
         skew_ms = self.faults.skew_max_ms
         self.host_skews_ms = [self.rng.randint(-skew_ms, skew_ms) for _ in range(self.shape.hosts)]
         self.checks = Checks(self)
@@ -115,6 +118,10 @@ class World:
                 at(when_ms, partial(clients.create_job, self, job, other))
             for when_ms in job.delete_at_ms:
                 at(when_ms, partial(clients.delete_job, self, f"{job.team}:{job.name}"))
+        for when_ms in self.shape.cancel_runs_at_ms:
+            at(when_ms, partial(clients.cancel_run, self))
+        for when_ms in self.shape.replays_at_ms:
+            at(when_ms, partial(clients.replay_dead, self))
         for name, queue in (("scanner_outage", "ticks"), ("worker_outage", f"ready-{POOL}")):
             if self.faults.strikes(self.rng, name):
                 at(self._sometime(), partial(self._outage, self.queues[queue]))
@@ -145,7 +152,7 @@ class World:
         self.seen["outage"] += 1
 
     def _queue_outage(self) -> None:
-        self.queues[f"ready-{POOL}"].refuses_until_ms = self.kernel.now_ms + self.rng.randint(5, 120) * SECOND_MS
+        self.queues[f"ready-{POOL}"].refuses_until_ms = self.kernel.now_ms + self.rng.randint(5, 300) * SECOND_MS
         self.seen["queue outage"] += 1
 
     # --- the liveness phase -----------------------------------------------------------------------------------
@@ -189,10 +196,7 @@ class World:
     def _check_fresh(self) -> None:
         """Timers of the time after the faults are on time again, but for leases that the dead still hold."""
         lag_max_ms = _RECOVERING_LAG_MS + 2 * self.faults.skew_max_ms
-        healed_ms = self.shape.start_ms + self.shape.safety_ms
-        for ref, answered_ms in self.checks.ledger.accepted.items():
-            if answered_ms < healed_ms or due_ms_of(ref) < healed_ms + _FRESH_AHEAD_S[0] * SECOND_MS:
-                continue
+        for ref in self.fresh:
             lag_ms = self.checks.ledger.started_at_ms.get(ref, self.kernel.now_ms) - due_ms_of(ref)
             if lag_ms > lag_max_ms and self.violation is None:
                 raise Violation("bounded-lag", f"{ref} started {lag_ms} ms late after the faults were over")
@@ -202,4 +206,4 @@ class World:
         now_ms = self.kernel.now_ms
         work = self.shape.timers[0].work
         plan = TimerPlan(now_ms, now_ms + ahead_s * SECOND_MS, 1, work, "pay", f"fresh-{ahead_s}", None)
-        clients.create_timers(self, plan)
+        clients.create_timers(self, plan, self.fresh)

@@ -17,7 +17,6 @@ from tickwork.worker.app import PERMANENT
 from tickwork.worker.calling import CANCELLED, Outcome
 from tickwork.worker.clock import WorkerClock
 from tickwork.worker.delivery import Delivery
-from tickwork.worker.sources import Source
 
 log = logging.getLogger("tickwork.worker")
 
@@ -31,17 +30,17 @@ type Ended = tuple[Delivery, Outcome]
 
 
 class Completer:
-    """`done` is called for each delivery when nothing more will be done for it, whatever came of it."""
+    """`drop` is told whose message is of no more use; `done` is called for each delivery in the end, come what may."""
 
     def __init__(
         self,
         api: ApiClient,
-        source: Source,
+        drop: Callable[[Sequence[Delivery]], object],
         done: Callable[[Delivery], object],
         clock: WorkerClock,
         hurry: threading.Event,
     ) -> None:
-        self._api, self._source, self._done, self._clock, self._hurry = api, source, done, clock, hurry
+        self._api, self._drop, self._done, self._clock, self._hurry = api, drop, done, clock, hurry
         self._ended: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
         self._senders = [
             threading.Thread(target=self._send_all, name=f"complete-{i}", daemon=True) for i in range(SENDERS)
@@ -134,7 +133,7 @@ class Completer:
                 if answer.get("discard"):
                     over.append(delivery)
         if over:
-            self._source.drop(over)
+            self._drop(over)
         return again
 
 

@@ -58,7 +58,7 @@ class Worker:
         self._active: set[Delivery] = set()
         self._active_lock = threading.Lock()
         self._beats = Heartbeats(api, self.active, source.hold, self._clock)
-        self._completer = Completer(api, source, self._let_go, self._clock, self._hurry)
+        self._completer = Completer(api, source.drop, self._let_go, self._clock, self._hurry)
 
     def active(self) -> list[Delivery]:
         """The runs this worker holds a lease of."""

@@ -110,3 +110,19 @@ def test_an_attempt_s_error_class_and_retry_after_decide_about_its_retry(api: Ap
     other = timer(api, retry_policy={"no_retry_on": ["Gone"]})
     token = start(api, other["ref"])["token"]
     assert complete(api, other["ref"], token, "failed", error_class="shop.Gone")["status"] == "dead"
+
+
+def test_an_unsafe_job_needs_its_sign_off_and_side_effects_need_a_key(api: ApiUnderTest) -> None:
+    body = {"team": TEAM, "name": "fax", "schedule": {"rate": "1h"}, "target": {"pool": "payments"}}
+    signed = {"idempotency_class": "unsafe", "unsafe_sign_off": {"who": "ann", "why": "a fax can not be taken back"}}
+    for wrong in (
+        {"idempotency_class": "unsafe"},
+        {"unsafe_sign_off": signed["unsafe_sign_off"]},
+        signed | {"side_effects": ["email"]},
+        {"idempotency_class": "natural", "side_effects": ["payment"]},
+    ):
+        assert api.call("POST", "/jobs", body | wrong)[0] == 422
+    status, job = api.call("POST", "/jobs", body | signed)
+    assert (status, job["unsafe_sign_off"]) == (201, signed["unsafe_sign_off"])
+    again, _ = api.call("POST", "/jobs", body | signed)
+    assert again == 200

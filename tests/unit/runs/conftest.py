@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from runs_world import World
+from tests.support.runs_world import World
 
 
 @pytest.fixture

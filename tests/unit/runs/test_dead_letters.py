@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runs_world import Crash, World
+from tests.support.runs_world import Crash, World
 
 from tickwork.core import lifecycle
 from tickwork.core.dead_letters import NOT_DEAD, REPLAYS_MAX, TOO_OFTEN

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs_world import Crash, World
+from tests.support.runs_world import Crash, World
 
 from tickwork.core import lifecycle
 from tickwork.core.instants import SECOND_MS

@@ -44,6 +44,7 @@ class Checks:
             elif table is JOBS:
                 self.chains.changed(process, before, after)
         self.chains.settled(changes)
+        self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:
         """A message left for a ready queue."""

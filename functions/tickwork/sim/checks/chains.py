@@ -9,6 +9,7 @@ from tickwork.core.keys import LedgerKey, slice_key
 from tickwork.core.schedule import next_after, schedule_from_spec
 from tickwork.core.tables import JOBS, LEASES, TIMERS
 from tickwork.core.writes import Item
+from tickwork.sim.poison import GARBAGE
 from tickwork.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ class ChainChecks:
             if before is not None and before["status"] == "active":
                 self._check_gap(before, job)
 
+    def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
+        """The occurrences that ended as their job's next: never passed by firing, so nobody may send them."""
+        nexts = {
+            (before["job_id"], before["next_scheduled_at_ms"])
+            for table, before, _ in changes
+            if table is JOBS and before is not None
+        }
+        return {
+            f"{after['pk']}|{after['sk']}"
+            for table, _, after in changes
+            if table is TIMERS and after is not None and (after.get("job_id"), after.get("scheduled_at_ms")) in nexts
+        } - {f"{after['pk']}|{after['sk']}" for _, _, after in changes if after and after.get("status") == "pending"}
+
     def _check_fence(self, process: Process, before: Item) -> None:
         """A scanner moves the chains of its slice only while its token stands."""
         slice_id = slice_key(self._world.cell, before["next_shard"] % self._world.shape.slices)
@@ -89,7 +103,8 @@ class ChainChecks:
         first, last = before["next_scheduled_at_ms"], after["next_scheduled_at_ms"]
         if before["version"] != after["version"] or after["status"] not in ("active", "finished") or first == last:
             return
-        schedule = schedule_from_spec(before["schedule"])
+        spec = before["schedule"]
+        schedule = schedule_from_spec(self._world.garbled[after["job_id"]] if spec == GARBAGE else spec)
         at_ms: int | None = first
         for _ in range(_GAP_MAX):
             at_ms = next_after(schedule, at_ms) if at_ms is not None else None

@@ -29,6 +29,9 @@ _ALLOWED = frozenset(
         ("running", "succeeded"),
         ("running", "waiting"),
         ("running", "dead"),
+        ("running", "cancelled"),
+        ("waiting", "cancelled"),
+        ("dead", "waiting"),
     }
 )
 _EARLY_MS = 1_000
@@ -41,6 +44,7 @@ class LedgerChecks:
         self._world = world
         self.accepted: dict[str, int] = {}
         self.cancelled: set[str] = set()
+        self.never_fired: set[str] = set()
         self.started_at_ms: dict[str, int] = {}
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
@@ -60,15 +64,16 @@ class LedgerChecks:
         self._check_owner(process, ref, before, after)
         if now == "pending":
             self.cancelled.discard(ref)
+            self.never_fired.discard(ref)
         elif now == "running" and (was != "running" or _token(after) != _token(before)):
             self._check_start(process, ref, before or {}, after)
 
     def sent(self, process: Process, ref: str) -> None:
-        """A job's occurrence that has ended without a start was never passed: nobody may send it.
-        (A one-shot may be cancelled between the window's read and its send, and dies at start.)"""
+        """An occurrence that ended as its job's next was never fired: nobody may send it. (What was fired, and
+        one-shots, may be cancelled between a window's read and its send; such a message dies at start.)"""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
-        if item is None or (item["status"] in ("cancelled", "skipped") and "job_id" in item):
+        if item is None or ref in self.never_fired:
             status = "missing" if item is None else item["status"]
             raise Violation("cancelled-stays", f"{process.name} sent {ref}, which is {status}")
 
@@ -101,6 +106,8 @@ class LedgerChecks:
         now_ms, skew_ms = world.kernel.now_ms, world.faults.skew_max_ms
         if ref in self.cancelled:
             raise Violation("cancelled-stays", f"{process.name} started {ref} after its cancellation was answered")
+        if before.get("cancel_requested"):
+            raise Violation("cancelled-stays", f"{process.name} started {ref} again, which is to be cancelled")
         if _token(after) != _token(before) + 1 or after["attempt"] != before.get("attempt", 0) + 1:
             raise Violation("one-owner-effect", f"{process.name}: the start of {ref} did not raise its token")
         promised_ms = self._promised_ms.get((ref, _token(before)), 0)

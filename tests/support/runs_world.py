@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
-
 from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref

@@ -1,0 +1,149 @@
+// A tickwork worker in plain Node (18 or later), with no dependencies: it leases runs over HTTP, so it needs no AWS
+// credentials either. The wire protocol it speaks is docs/worker-protocol.md; `worker.mjs` beside it shows its use.
+
+import { setTimeout as sleep } from "node:timers/promises";
+
+const LEASE_S = 60;
+const WAIT_S = 10;
+const PAUSE_MS = 2_000;
+const COMPLETE_ROUNDS_MAX = 20;
+
+/** Throw it from a job when no retry can help: the run is dead-lettered at once. */
+export class FailPermanently extends Error {}
+
+/** The reason of `ctx.signal` when the attempt must stop: another worker may have the run. */
+export class LeaseLost extends Error {}
+
+/** The reason of `ctx.signal` when somebody cancelled the run. */
+export class RunCancelled extends Error {}
+
+class Refused extends Error {
+  constructor(status, text) {
+    super(`${status}: ${text}`);
+    this.status = status;
+  }
+}
+
+export class Worker {
+  /** `jobs`: handler name -> async (ctx, payload). A job must pass `ctx.signal` on to what it awaits. */
+  constructor({ api, pool, jobs, concurrency = 8, leaseS = LEASE_S, log = console.error, headers = {} }) {
+    Object.assign(this, { api, pool, jobs, concurrency, leaseS, log, headers });
+    this.running = new Set();
+    this.stopping = new AbortController();
+  }
+
+  /** Take nothing more; `run` returns when what runs has ended. */
+  stop() {
+    this.stopping.abort();
+  }
+
+  async run() {
+    while (!this.stopping.signal.aborted) {
+      const free = Math.min(10, this.concurrency - this.running.size);
+      if (free <= 0) {
+        await Promise.race([...this.running]); // never lease what can not run
+        continue;
+      }
+      for (const run of await this.#lease(free)) {
+        const attempt = this.#attempt(run).finally(() => this.running.delete(attempt));
+        this.running.add(attempt);
+      }
+    }
+    await Promise.all([...this.running]);
+  }
+
+  async #lease(max) {
+    try {
+      const body = { max, lease_s: this.leaseS, wait_s: WAIT_S };
+      // Not aborted by `stop`: runs in an answer nobody reads would wait for their lease to lapse.
+      const path = `/pools/${encodeURIComponent(this.pool)}:lease`;
+      return (await this.#post(path, body, (WAIT_S + 10) * 1000)).runs;
+    } catch (error) {
+      this.log(`lease failed: ${error.message}`);
+      await sleep(PAUSE_MS, undefined, { signal: this.stopping.signal }).catch(() => {});
+      return [];
+    }
+  }
+
+  async #attempt(run) {
+    const stop = new AbortController();
+    const beating = new AbortController();
+    const beats = this.#beat(run, stop, beating.signal);
+    let outcome = "succeeded";
+    let error = "";
+    try {
+      const job = this.jobs[run.handler];
+      if (!job) throw new Error(`no job ${run.handler} in this worker (it has ${Object.keys(this.jobs).join(", ")})`);
+      await job(contextOf(run, stop.signal), run.payload);
+    } catch (failure) {
+      outcome = failure instanceof FailPermanently ? "failed_permanent" : "failed";
+      error = `${failure?.constructor?.name ?? "Error"}: ${failure?.message ?? failure}`.slice(0, 1000);
+    }
+    if (stop.signal.reason instanceof RunCancelled && outcome !== "succeeded") outcome = "cancelled";
+    await this.#complete(run, outcome, error, stop.signal); // the lease is kept until the outcome is in
+    beating.abort();
+    await beats;
+  }
+
+  /** A heartbeat each third of the lease. Two failed ones, or one that is refused, and the job must stop. */
+  async #beat(run, stop, done) {
+    let failed = 0;
+    while (!done.aborted && !(stop.signal.reason instanceof LeaseLost)) {
+      await sleep((this.leaseS * 1000) / 3, undefined, { signal: done }).catch(() => {});
+      if (done.aborted) return;
+      let answer = { accepted: false, reason: "busy" };
+      try {
+        const body = { runs: [{ ref: run.ref, token: run.token, lease_s: this.leaseS }] };
+        answer = (await this.#post("/runs:heartbeat", body, (this.leaseS * 1000) / 6)).runs[0];
+      } catch (error) {
+        this.log(`heartbeat failed: ${error.message}`);
+      }
+      if (answer.cancel) stop.abort(new RunCancelled(run.run_id));
+      failed = answer.accepted ? 0 : failed + 1;
+      if (!answer.accepted && (answer.reason !== "busy" || failed >= 2)) stop.abort(new LeaseLost(run.run_id));
+    }
+  }
+
+  /** Until it is accepted or refused, or the lease is gone: then nothing may be completed. */
+  async #complete(run, outcome, error, signal) {
+    for (let round = 0; round < COMPLETE_ROUNDS_MAX; round++) {
+      if (signal.reason instanceof LeaseLost) return;
+      try {
+        const entry = { ref: run.ref, token: run.token, outcome, error };
+        const answer = (await this.#post("/runs:complete", { runs: [entry] }, 10_000)).runs[0];
+        if (answer.accepted || (answer.reason !== "busy" && answer.reason !== "contended")) return;
+      } catch (failure) {
+        this.log(`complete failed: ${failure.message}`);
+        if (failure instanceof Refused && outcome === "cancelled") outcome = "failed_permanent";
+        else if (failure instanceof Refused) return;
+      }
+      await sleep(500);
+    }
+  }
+
+  async #post(path, body, timeoutMs) {
+    const answer = await fetch(this.api + path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...this.headers },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(Math.max(500, timeoutMs)),
+    });
+    const text = await answer.text();
+    if (answer.status >= 400 && answer.status < 500 && answer.status !== 429) throw new Refused(answer.status, text);
+    if (!answer.ok) throw new Error(`${path} answered ${answer.status}`);
+    return JSON.parse(text);
+  }
+}
+
+function contextOf(run, signal) {
+  return {
+    runId: run.run_id, // the same on every attempt: the idempotency key of every side effect
+    jobId: run.job_id,
+    scheduledAt: new Date(run.scheduled_at),
+    fireAt: new Date(run.fire_at),
+    attempt: run.attempt,
+    token: run.token, // grows with every attempt
+    traceparent: run.traceparent,
+    signal,
+  };
+}

@@ -1,0 +1,82 @@
+"""Taking the slots a start needs, and getting back those of attempts that lapsed (F11).
+
+Protects one-attempt-running: a slot is never taken from an attempt that could still be running. A lapsed one is
+ended first, under its own token, with its retry, exactly as the next start would have ended it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.core import endings, lifecycle, semaphores
+from tickwork.core.attempts import Declined, Try
+from tickwork.core.ids import stable_hash
+from tickwork.core.keys import parse_ref, resource_key, slot_range
+from tickwork.core.records import Resource, Run, Work
+from tickwork.core.semaphores import Grab, Slot
+from tickwork.core.tables import RESOURCES, TIMERS
+from tickwork.flows import ending
+from tickwork.ports import Ports
+
+SLOTS_PAGE = 500
+HOLDERS_READ_MAX = 25
+"""Holders whose leases one start looks at, from a place that its claim chooses: many starts see them all."""
+
+
+def take_slots(ports: Ports, run: Run, work: Work, decision: Try, claim: str) -> Try | Declined:
+    """The start with a slot of each resource it needs; declined when one of them has none."""
+    grabs = []
+    for resource in work.resources:
+        grab = _find_slot(ports, run, resource, claim)
+        if grab is None:
+            ports.signals.count("runs.no_slot_total", team=run.key.team)
+            wait_ms = semaphores.wait_ms(run, claim, ports.clock.now_ms())
+            return Declined(semaphores.NO_SLOT, discard=False, retry_after_ms=wait_ms)
+        grabs.append(grab)
+    return semaphores.with_slots(run, decision, grabs, ports.clock.now_ms())
+
+
+def _find_slot(ports: Ports, run: Run, resource: Resource, claim: str) -> Grab | None:
+    standing = _standing(ports, run.key.team, resource)
+    grab = semaphores.choose(resource, standing, run.key.ref, claim)
+    return grab or _recover_slot(ports, resource, standing, claim)
+
+
+def _standing(ports: Ports, team: str, resource: Resource) -> list[Slot]:
+    """The slots that are held, of the first `max_concurrency`."""
+    first, last = slot_range(resource.max_concurrency)
+    slots: list[Slot] = []
+    more: str | None = None
+    while True:
+        partition = resource_key(team, resource.name)
+        page = ports.store.query(RESOURCES, partition, first, last, limit=SLOTS_PAGE, after=more)
+        slots += [Slot.from_item(item) for item in page.items]
+        more = page.more
+        if more is None:
+            return slots
+
+
+def _recover_slot(ports: Ports, resource: Resource, standing: Sequence[Slot], claim: str) -> Grab | None:
+    """A slot whose holder is gone. An attempt whose lease has lapsed is ended, and that frees its slot."""
+    offset = stable_hash(claim) % len(standing)
+    looked_at = [*standing[offset:], *standing[:offset]][:HOLDERS_READ_MAX]
+    refs = list(dict.fromkeys(slot.holder for slot in looked_at))
+    items = ports.store.get_many(TIMERS, [parse_ref(ref).as_item() for ref in refs])
+    holders = {ref: None if item is None else Run.from_item(item) for ref, item in zip(refs, items, strict=True)}
+    for slot in looked_at:
+        holder = holders[slot.holder]
+        if holder is None or semaphores.is_orphan(slot, holder):
+            ports.signals.log("slot_of_nobody", resource=resource.name, slot=slot.number, holder=slot.holder)
+            return Grab(resource, slot.number, slot)
+        if holder.lease_until_ms <= ports.clock.now_ms() and _end_lapsed(ports, holder):
+            return Grab(resource, slot.number)
+    return None
+
+
+def _end_lapsed(ports: Ports, holder: Run) -> bool:
+    assert holder.status == lifecycle.RUNNING
+    if ending.end_attempt(ports, holder, endings.lapsed(holder)) is None:
+        return False
+    ports.signals.count("worker.lease_expired_while_running_total")
+    ports.signals.log("slots_recovered", ref=holder.key.ref, slots=list(holder.slots))
+    return True

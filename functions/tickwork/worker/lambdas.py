@@ -1,0 +1,149 @@
+"""A Lambda function as worker: fed by the pool's queue through an event source, one record after the other.
+
+    handler = lambda_handler(app)
+
+The event source must report batch item failures. Nothing beats here, so a lease is asked for that outlasts the
+function's time; a function that is cut off loses its attempt when that lease lapses, like any worker that dies.
+Protects W2: a record counts as done only when its complete was accepted or the API says to discard it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.core.attempts import LEASE_S_MAX
+from tickwork.worker.app import App
+from tickwork.worker.calling import call_job
+from tickwork.worker.clock import WorkerClock
+from tickwork.worker.completing import Completer
+from tickwork.worker.delivery import BadMessage, Delivery
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+log = logging.getLogger("tickwork.worker")
+
+NEEDED_S = 5.0
+"""A record is not begun with less time left than this: it goes back to the queue unstarted."""
+SPARE_S = 2
+"""Of the lease beyond the function's end: both are counted by different clocks."""
+HELD_RETRY_S_MAX = 900
+
+type Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
+
+class LambdaContext(Protocol):
+    function_name: str
+    aws_request_id: str
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+class TimeoutTooLong(Exception):
+    """The function may run longer than any lease: give it a timeout of 15 minutes or less."""
+
+
+def lambda_handler(
+    app: App,
+    *,
+    api: ApiClient | None = None,
+    sqs: SQSClient | None = None,
+    queue_url: str = "",
+    needed_s: float = NEEDED_S,
+) -> Handler:
+    """A handler for the function. With `sqs` and `queue_url` a run held elsewhere comes back when that lease ends,
+    else when the queue's visibility timeout does. `needed_s`: the least time a job of this app needs."""
+    clock = WorkerClock()
+    show = None if sqs is None else _Shower(sqs, queue_url)
+    client = api or ApiClient()
+
+    def handle(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        batch = _Batch(app, client, clock, context, needed_s, show)
+        failed = [record["messageId"] for record in event.get("Records", []) if not batch.is_done(record)]
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+
+    return handle
+
+
+class _Batch:
+    """One invocation: what the completer drops is done with."""
+
+    def __init__(
+        self,
+        app: App,
+        api: ApiClient,
+        clock: WorkerClock,
+        context: LambdaContext,
+        needed_s: float,
+        show: _Shower | None,
+    ) -> None:
+        self._app, self._api, self._clock, self._context = app, api, clock, context
+        self._needed_s, self._show = needed_s, show
+        self._done: set[Delivery] = set()
+        self._completer = Completer(api, self._done.update, lambda _: None, clock, threading.Event())
+
+    def is_done(self, record: dict[str, Any]) -> bool:
+        """Whether the record's message may be deleted. Raises only TimeoutTooLong: the whole batch would come again."""
+        try:
+            delivery = Delivery.read(record["receiptHandle"], record["body"], self._clock.unique())
+        except BadMessage as error:
+            # Left in the queue: after enough receives SQS moves it to the pool's dead-letter queue.
+            log.error("bad message", extra={"facts": {"error": str(error), "body": record["body"][:200]}})
+            return False
+        remaining_s = self._context.get_remaining_time_in_millis() / 1000
+        if remaining_s > LEASE_S_MAX:
+            raise TimeoutTooLong(f"{remaining_s:.0f} s are left, and no lease is longer than {LEASE_S_MAX} s")
+        if remaining_s < self._needed_s:
+            log.info("given back unstarted", extra={"facts": delivery.names | {"remaining_s": remaining_s}})
+            return False
+        delivery.lease_s = min(LEASE_S_MAX, max(delivery.lease_s, math.ceil(remaining_s) + SPARE_S))
+        return self._work_off(delivery)
+
+    def _work_off(self, delivery: Delivery) -> bool:
+        answer = self._start(delivery)
+        if not answer.get("granted"):
+            if not answer.get("discard") and self._show is not None:
+                self._show(delivery, answer)
+            return bool(answer.get("discard"))
+        outcome = call_job(self._app, delivery)
+        if outcome is not None:
+            self._completer.send([(delivery, outcome)])
+        return delivery in self._done
+
+    def _start(self, delivery: Delivery) -> dict[str, Any]:
+        asked_at_s = self._clock.now_s()
+        body = {"worker": self._worker(), "runs": [delivery.start_request()]}
+        try:
+            answer: dict[str, Any] = self._api.post("/runs:start", body)["runs"][0]
+        except (ApiUnreachable, ApiRefused) as error:
+            log.warning("start failed", extra={"facts": delivery.names | {"error": str(error)}})
+            return {}
+        if answer.get("granted"):
+            delivery.grant(answer, asked_at_s)
+        return answer
+
+    def _worker(self) -> str:
+        return f"{self._context.function_name[:60]}-{self._context.aws_request_id}"[:128]
+
+
+class _Shower:
+    """Lets a message that is held elsewhere come back when it can be started."""
+
+    def __init__(self, sqs: SQSClient, queue_url: str) -> None:
+        self._sqs, self._queue_url = sqs, queue_url
+
+    def __call__(self, delivery: Delivery, answer: dict[str, Any]) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        wait_s = min(HELD_RETRY_S_MAX, max(1, int(answer.get("retry_after_s", 1))))
+        try:
+            self._sqs.change_message_visibility(
+                QueueUrl=self._queue_url, ReceiptHandle=delivery.receipt, VisibilityTimeout=wait_s
+            )
+        except (ClientError, BotoCoreError) as error:
+            log.info("visibility not changed", extra={"facts": delivery.names | {"error": repr(error)}})

@@ -1,0 +1,170 @@
+"""Leasing runs over HTTP (W8): the platform receives, starts, and keeps the messages for the worker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.http import ApiUnderTest
+from tests.support.runs_world import World
+
+from tickwork.core import lifecycle
+from tickwork.core.errors import Throttled
+from tickwork.core.records import RetryPolicy
+from tickwork.flows import timers
+from tickwork.ports import InMessage, Ports
+
+
+class Queue:
+    """One ready queue on the world's clock: what was sent, and until when each message is hidden."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.hidden_until_ms: dict[str, int] = {}
+        self.gone: set[str] = set()
+        self.busy = False
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
+        found = []
+        for number, (name, message) in enumerate(self.world.outbox.sent):
+            handle = f"handle/{number}=="
+            visible = self.hidden_until_ms.get(handle, 0) <= self.world.clock.at_ms
+            if name == queue and visible and handle not in self.gone and len(found) < limit:
+                found.append(InMessage(handle, message.body))
+                self.hide(queue, handle, hide_s)
+        return found
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        if self.busy:
+            raise Throttled("slow down")
+        self.hidden_until_ms[receipt] = self.world.clock.at_ms + seconds * 1_000
+
+    def delete(self, queue: str, receipt: str) -> None:
+        if self.busy:
+            raise Throttled("slow down")
+        self.gone.add(receipt)
+
+
+@pytest.fixture
+def queue(world: World) -> Queue:
+    queue = Queue(world)
+    p = world.ports
+    world.ports = Ports(p.clock, p.store, p.sender, p.signals, p.ids, p.layout, queue)
+    return queue
+
+
+@pytest.fixture
+def api(world: World, queue: Queue) -> ApiUnderTest:
+    return ApiUnderTest(world.ports)
+
+
+def due(world: World, count: int, **work: Any) -> None:
+    for _ in range(count):
+        world.timer(**work)
+    world.after(1)
+    world.scan()
+
+
+def lease(api: ApiUnderTest, **more: Any) -> list[dict[str, Any]]:
+    status, answer = api.call("POST", "/pools/default:lease", {"worker": "w1", "max": 5, "lease_s": 60, **more})
+    assert status == 200, answer
+    return answer["runs"]
+
+
+def call(api: ApiUnderTest, path: str, run: dict[str, Any], **more: Any) -> dict[str, Any]:
+    entry = {"ref": run["ref"], "token": run["token"], "receipt": run["receipt"], **more}
+    return api.call("POST", path, {"runs": [entry]})[1]["runs"][0]
+
+
+def test_leased_runs_are_started_and_come_with_all_that_a_message_has(world: World, api: ApiUnderTest) -> None:
+    due(world, 3, payload=json.dumps({"order": 7}))
+    runs = lease(api, max=2)
+    assert len(runs) == 2
+    for run in runs:
+        assert run["payload"] == {"order": 7}
+        assert (run["token"], run["attempt"], run["handler"]) == (1, 1, "job")
+        assert {"run_id", "job_id", "scheduled_at", "fire_at", "lease_until", "receipt"} <= set(run)
+
+
+def test_more_than_ten_come_in_several_receives(world: World, api: ApiUnderTest) -> None:
+    due(world, 14)
+    assert len(lease(api, max=12)) == 12
+    assert len(lease(api, max=12)) == 2
+    assert lease(api) == []
+
+
+def test_a_payload_kept_apart_is_brought(world: World, api: ApiUnderTest) -> None:
+    work_payload = json.dumps("x" * (timers.PAYLOAD_INLINE_BYTES_MAX + 1))
+    due(world, 1, payload=work_payload)
+    (run,) = lease(api)
+    assert run["payload"] == json.loads(work_payload)
+
+
+def test_a_completion_deletes_the_message_that_its_receipt_names(world: World, api: ApiUnderTest, queue: Queue) -> None:
+    due(world, 1)
+    (run,) = lease(api)
+    world.after(50)
+    assert call(api, "/runs:heartbeat", run)["accepted"]
+    world.after(50)
+    assert lease(api) == [], "the heartbeat has kept its message hidden"
+    assert call(api, "/runs:complete", run, outcome="succeeded")["status"] == lifecycle.SUCCEEDED
+    assert len(queue.gone) == 1
+
+
+def test_without_receipts_the_message_dies_at_the_next_start(world: World, api: ApiUnderTest, queue: Queue) -> None:
+    due(world, 1)
+    (run,) = lease(api)
+    run["receipt"] = None
+    call(api, "/runs:complete", run, outcome="succeeded")
+    world.after(62)
+    assert lease(api) == []
+    assert len(queue.gone) == 1
+
+
+def test_a_worker_that_never_got_the_answer_loses_the_attempt_and_not_the_run(world: World, api: ApiUnderTest) -> None:
+    due(world, 1)
+    (lost,) = lease(api)
+    assert lease(api) == []
+    world.after(61)
+    (run,) = lease(api)
+    assert (run["run_id"], run["attempt"], run["token"]) == (lost["run_id"], 2, 2)
+    assert call(api, "/runs:complete", lost, outcome="succeeded")["reason"] == "stale_token"
+
+
+def test_a_failure_is_retried_by_a_new_message(world: World, api: ApiUnderTest, queue: Queue) -> None:
+    due(world, 1, retry=RetryPolicy(base_s=1, jitter_percent=0))
+    (run,) = lease(api)
+    assert call(api, "/runs:complete", run, outcome="failed", error="boom")["status"] == lifecycle.WAITING
+    assert len(queue.gone) == 1
+    world.after(2)
+    world.scan()
+    assert lease(api)[0]["attempt"] == 2
+
+
+def test_a_message_that_no_run_has_use_for_is_deleted_and_one_that_is_none_is_left(
+    world: World, api: ApiUnderTest, queue: Queue
+) -> None:
+    key = world.timer(delay_s=1)
+    world.after(1)
+    world.scan()
+    timers.cancel_timer(world.ports, key.job_id)
+    world.outbox.send("ready-default", [type(world.outbox.sent[0][1])(body='{"v": 1}')])
+    assert lease(api) == []
+    assert len(queue.gone) == 1
+    assert world.signals.counts["runs.bad_messages_total"] == 1
+
+
+def test_a_busy_queue_costs_no_run(world: World, api: ApiUnderTest, queue: Queue) -> None:
+    due(world, 1)
+    (run,) = lease(api)
+    queue.busy = True
+    assert call(api, "/runs:heartbeat", run)["accepted"]
+    assert call(api, "/runs:complete", run, outcome="succeeded")["accepted"]
+
+
+def test_an_unknown_pool_is_named_and_a_forged_receipt_refused(world: World, api: ApiUnderTest) -> None:
+    assert api.call("POST", "/pools/nosuch:lease", {"worker": "w"})[0] == 404
+    due(world, 1)
+    (run,) = lease(api)
+    assert api.call("POST", "/runs:heartbeat", {"runs": [{"ref": run["ref"], "token": 1, "receipt": "../x"}]})[0] == 422
