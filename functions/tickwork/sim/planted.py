@@ -20,6 +20,7 @@ from tickwork.flows import creating, firing, jobs, leasing, reconciling, runs, s
 from tickwork.flows.firing import Fired
 from tickwork.flows.sending import Sent
 from tickwork.ports import Layout, Page, Ports
+from tickwork.sim.planted_backlog import BACKLOG
 from tickwork.sim.store import SimStore
 
 type Patch = tuple[Any, str, Any]
@@ -507,4 +508,5 @@ PLANTED = (
     Bug("a lapsed run is not woken", _lapsed_not_woken),
     Bug("a deleted job stops the reconciler", _deleted_job_stops_pass),
     Bug("an unreadable item stops its slice", _poison_stops_slice),
+    *(Bug(name, patches) for name, patches in BACKLOG),
 )
