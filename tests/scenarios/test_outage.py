@@ -10,6 +10,7 @@ from tickwork.core.backlog import CATCH_UP_PERCENT
 from tickwork.core.instants import HOUR_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.records import CatchUp
 from tickwork.flows.reconciling import reconcile
+from tickwork.flows.windows import BACKLOG_MS_MAX
 from tickwork.ports import Layout
 
 FULL = bool(os.environ.get("TICKWORK_FULL"))
@@ -157,3 +158,28 @@ def test_a_second_outage_while_the_first_is_caught_up_loses_nothing() -> None:
     stage.serve(30, workers)
     assert not stage.lease().late_until
     assert len(workers.started) == len(set(workers.started)) == 200
+
+
+def test_an_empty_backlog_of_a_week_holds_up_nothing() -> None:
+    """Ten thousand empty minutes to read, at 5 ms each: a window gives them two seconds, then serves what is due."""
+    stage = Stage(Layout(shards=4, slices=1, pools=("default",)))
+    stage.timers(1, NOW_MS + SECOND_MS)
+    stage.at_ms = NOW_MS + 7 * 24 * HOUR_MS
+    stage.tick()
+    lags_ms, windows = [], 0
+    for _ in range(200):
+        (key,) = stage.timers(1, stage.at_ms)
+        stage.at_ms += SECOND_MS
+        scanner = stage.process()
+        scanner.latency_ms = 5
+        began_ms = stage.at_ms
+        scanner.window()
+        windows += 1
+        assert stage.at_ms - began_ms <= BACKLOG_MS_MAX + SECOND_MS
+        stage.work()
+        lags_ms.append(stage.run(key).started_at_ms - key.fire_at_ms)
+        if not stage.lease().late_until:
+            break
+    assert not stage.lease().late_until
+    assert 50 <= windows <= 150
+    assert max(lags_ms) <= 5 * SECOND_MS

@@ -133,7 +133,7 @@ class _Window:
                 return FENCED
             if total.unsent:
                 return UNSENT
-            out_of_time = self.ports.clock.monotonic_ms() >= self.deadline_ms
+            out_of_time = self._is_out_of_time()
             is_last = last == self.until
             covering = is_last and bool(self.holding.lease.late_until)
             release = (is_last and not covering) or (out_of_time and not is_last)
@@ -168,11 +168,11 @@ class _Window:
         for bucket, shard in self._places_left():
             end = backlog.place_of(bucket, shard, backlog.END)
             while self._progress().late_at < end:
-                if total.sent >= sent_max:
+                if total.sent >= sent_max or self._is_out_of_time():
                     return self._progress()
                 page = self._late_page(bucket, shard, min(PAGE_ITEMS_MAX, sent_max - total.sent))
                 for items, at in self._by_second(page, bucket, shard):
-                    if self.ports.clock.monotonic_ms() >= self.deadline_ms:
+                    if self._is_out_of_time():
                         return self._progress()
                     before = self._progress()
                     self.late_at, self.late_next = at, end
@@ -277,6 +277,9 @@ class _Window:
         self.late_next = min([self.late_next, *(backlog.place(key) for key in waiting)])
         behind = [key for key in mine if key.fire_second <= last or self.until < key.fire_second <= closing]
         return [key for key in behind if key not in waiting]
+
+    def _is_out_of_time(self) -> bool:
+        return self.ports.clock.monotonic_ms() >= self.deadline_ms
 
     def _keep(self) -> bool:
         return leasing.keep(self.ports, self.holding)
