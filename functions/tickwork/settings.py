@@ -76,6 +76,8 @@ class Environment(BaseModel):
     """Reserved for the scanner: at least one for each slice, so that no other function can starve firing."""
     alarm_after_lag_s: int
     """The platform is paged when fire lag stays above this."""
+    slice_capacity_per_s: int = 500
+    """See `Settings`."""
 
     def settings(self) -> Settings:
         return Settings(
@@ -84,6 +86,7 @@ class Environment(BaseModel):
             slices=self.slices,
             pools=",".join(self.pools),
             retention_days=self.retention_days,
+            slice_capacity_per_s=self.slice_capacity_per_s,
         )
 
 

@@ -221,6 +221,8 @@ class _Window:
     def _report(self, outcome: str, total: Fired) -> WindowReport:
         done = self.holding.lease.done
         report = WindowReport(outcome, done, total.sent, total.skipped, total.set_aside, late=self.late)
+        if self.late:
+            self.ports.signals.count("scheduler.caught_up_total", self.late, slice=self.holding.lease.slice)
         if total.sent or total.skipped or outcome != SERVED:
             self.ports.signals.log(
                 "window",
