@@ -73,6 +73,9 @@ class Environment(BaseModel):
     """Reserved for the scanner: at least one for each slice, so that no other function can starve firing."""
     alarm_after_lag_s: int
     """The platform is paged when fire lag stays above this."""
+    api_requests_per_s: int
+    api_requests_burst: int
+    """What the HTTP API lets through before it answers 429."""
 
     def settings(self) -> Settings:
         return Settings(
@@ -84,7 +87,7 @@ class Environment(BaseModel):
         )
 
 
-ENVIRONMENTS = {
+ENVIRONMENTS: dict[str, Environment] = {
     environment.name: environment
     for environment in (
         Environment(
@@ -97,6 +100,8 @@ ENVIRONMENTS = {
             log_retention_days=7,
             scanner_concurrency=4,
             alarm_after_lag_s=60,
+            api_requests_per_s=50,
+            api_requests_burst=100,
         ),
         Environment(
             name="staging",
@@ -108,6 +113,8 @@ ENVIRONMENTS = {
             log_retention_days=30,
             scanner_concurrency=16,
             alarm_after_lag_s=30,
+            api_requests_per_s=200,
+            api_requests_burst=400,
         ),
         Environment(
             name="prod",
@@ -119,6 +126,8 @@ ENVIRONMENTS = {
             log_retention_days=90,
             scanner_concurrency=48,
             alarm_after_lag_s=10,
+            api_requests_per_s=1_000,
+            api_requests_burst=2_000,
         ),
     )
 }

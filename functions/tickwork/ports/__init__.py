@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tickwork.core.queues import TICKS_QUEUE as TICKS_QUEUE
+from tickwork.core.queues import ready_queue as ready_queue
 from tickwork.core.tables import Index, Table
 from tickwork.core.writes import Committed, Item, Refused, Write
 
@@ -169,10 +171,3 @@ class Ports:
     ids: Ids
     layout: Layout = field(default_factory=Layout)
     receiver: Receiver = field(default_factory=NoReceiver)
-
-
-TICKS_QUEUE = "ticks"
-
-
-def ready_queue(pool: str) -> str:
-    return f"ready-{pool}"
