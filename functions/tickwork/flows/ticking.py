@@ -42,7 +42,7 @@ def _issue_for_slice(ports: Ports, slice_no: int) -> int:
     if missing:  # else another ticker is at it
         due |= _due_seconds(ports, slice_no, first, horizon) | _keep_alive(first, horizon)
     sent = send_ticks(ports, [Tick(ports.layout.cell, slice_no, second) for second in sorted(due)])
-    if missing:
+    if missing and sent == len(due):  # else the next run issues what the queue did not take
         commit(ports, slices.ticks_issued(_claimed(lease, horizon), horizon))
     return sent
 

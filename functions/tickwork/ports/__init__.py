@@ -84,10 +84,12 @@ class OutMessage:
 
 @dataclass(frozen=True, slots=True)
 class SendReport:
-    """What did not go out: `failed` may be tried again; `refused` never will (index and why). The rest was sent."""
+    """What did not go out: `failed` may be tried again; `refused` never will (index and why). The rest was sent.
+    `why` is the last thing that was said of those that failed."""
 
     failed: tuple[int, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
+    why: str = ""
 
 
 class Sender(Protocol):
