@@ -63,6 +63,8 @@ class Environment(BaseModel):
 
     name: Literal["dev", "staging", "prod"]
     shards: int
+    shards_before: int = 0
+    """The old number of shards, from a change of it until the last timer of the old layout has ended."""
     slices: int
     pools: tuple[str, ...]
     retention_days: int
@@ -81,6 +83,7 @@ class Environment(BaseModel):
         return Settings(
             prefix=f"tickwork-{self.name}",
             shards=self.shards,
+            shards_before=self.shards_before,
             slices=self.slices,
             pools=",".join(self.pools),
             retention_days=self.retention_days,
