@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
-from callgraph import FUNCTIONS, needs_of, reachable
 from infra.grants import CONSUME
 
+from tests.infra.callgraph import FUNCTIONS, needs_of, reachable
 from tickwork.core import tables
 
 NAMES = ("api", "ticker", "scanner", "reconciler")
