@@ -1,7 +1,7 @@
 """Managed policies for those who use the service: attach them to a role instead of writing ARNs by hand.
 
 `<prefix>-client` may call the API. `<prefix>-worker-<pool>` may take messages from
-one pool's ready queue and make the workers' calls.
+one pool's ready queue, as a process, as a Lambda fed by the queue or by leases over HTTP, and make the workers' calls.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ WORKER_ACTIONS = (
     "sqs:ReceiveMessage",
     "sqs:ChangeMessageVisibility",
     "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
 )
 
 
@@ -36,7 +37,8 @@ class Access(Construct):
             ],
         )
         for pool, queue in queues.ready.items():
-            self._worker(f"{prefix}-worker-{pool}", pool, queue, worker_routes)
+            lease = api.invoke_arn("POST", f"/pools/{pool}:lease")
+            self._worker(f"{prefix}-worker-{pool}", pool, queue, [*worker_routes, lease])
 
     def _worker(self, name: str, pool: str, queue: sqs.Queue, routes: list[str]) -> None:
         iam.ManagedPolicy(

@@ -8,12 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tickwork.core.tables import BY_JOB, BY_TEAM, CLIENT_KEYS, JOBS, LEASES, PAYLOADS, TIMERS, Index, Table
+from tickwork.core.tables import (
+    BY_DEAD_LETTER,
+    BY_JOB,
+    BY_TEAM,
+    CALENDARS,
+    CALENDARS_BY_TEAM,
+    CLIENT_KEYS,
+    JOBS,
+    LEASES,
+    PAYLOADS,
+    RESOURCES,
+    TIMERS,
+    Index,
+    Table,
+)
 
 GET, GET_MANY, QUERY, SCAN = "GetItem", "BatchGetItem", "Query", "Scan"
-PUT, UPDATE, CHECK = "PutItem", "UpdateItem", "ConditionCheckItem"
-URL, SEND, DELAY = "GetQueueUrl", "SendMessage", "ChangeMessageVisibility"
-CONSUME = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
+PUT, UPDATE, DELETE, CHECK = "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"
+URL, SEND, RECEIVE = "GetQueueUrl", "SendMessage", "ReceiveMessage"
+HIDE, REMOVE = "ChangeMessageVisibility", "DeleteMessage"
+CONSUME = (RECEIVE, REMOVE, "GetQueueAttributes")
 """What the event source itself does in the function's name."""
 
 
@@ -33,11 +48,18 @@ API = Grants(
         JOBS: (GET, GET_MANY, PUT, UPDATE),
         LEASES: (GET, PUT),
         CLIENT_KEYS: (GET, PUT),
+        CALENDARS: (GET, GET_MANY, PUT),
         PAYLOADS: (GET, PUT),
+        RESOURCES: (QUERY, PUT, DELETE),
     },
-    indexes={(TIMERS, BY_JOB): (QUERY,), (JOBS, BY_TEAM): (QUERY,)},
+    indexes={
+        (TIMERS, BY_JOB): (QUERY,),
+        (TIMERS, BY_DEAD_LETTER): (QUERY,),
+        (JOBS, BY_TEAM): (QUERY,),
+        (CALENDARS, CALENDARS_BY_TEAM): (QUERY,),
+    },
     ticks=(URL, SEND),
-    ready=(URL, SEND),
+    ready=(URL, SEND, RECEIVE, HIDE, REMOVE),
 )
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
 SCANNER = Grants(
@@ -45,15 +67,17 @@ SCANNER = Grants(
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
         JOBS: (GET, GET_MANY, UPDATE),
         LEASES: (GET, PUT, UPDATE, CHECK),
+        CALENDARS: (GET_MANY,),
     },
-    ticks=(URL, SEND, DELAY, *CONSUME),
+    ticks=(URL, SEND, HIDE, *CONSUME),
     ready=(URL, SEND),
 )
 RECONCILER = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
         JOBS: (GET, GET_MANY, SCAN, UPDATE),
         LEASES: (GET, PUT, UPDATE),
+        CALENDARS: (GET_MANY,),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

@@ -46,7 +46,9 @@ def test_a_signature_with_a_wrong_key_is_refused(deployment: Deployment, client_
 def test_a_worker_makes_the_workers_calls_and_no_others(deployment: Deployment, worker_role: Credentials) -> None:
     worker = Caller(deployment.api_url, worker_role)
     assert worker.call("POST", "/timers", TIMER)[0] == 403
-    assert worker.call("POST", "/runs:start", {})[0] in (400, 422)
+    assert worker.call("POST", "/pools/payments:lease", {})[0] == 403
+    assert worker.call("POST", "/pools/default:lease", {})[0] == 422
+    assert worker.call("POST", "/runs:start", {})[0] == 422
 
 
 @enforced
@@ -63,7 +65,7 @@ def test_a_worker_takes_messages_of_its_own_pool_only(deployment: Deployment, wo
 def test_a_functions_role_is_refused_what_its_code_never_does(deployment: Deployment, function: str) -> None:
     """The control of this suite: were roles not enforced, a missing grant could not fail either."""
     dynamodb = deployment.client("dynamodb", deployment.role_of(function))
-    table = f"{deployment.settings.prefix}-leases"
+    table = f"{deployment.settings.prefix}-leases"  # nobody deletes a lease
     key = {"slice": {"S": "none"}}
     assert "Item" not in dynamodb.get_item(TableName=table, Key=key)
     with pytest.raises(ClientError, match="AccessDenied"):

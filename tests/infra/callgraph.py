@@ -30,6 +30,11 @@ WRITES = {
 }
 SENDERS = {"_send_patiently"}
 QUEUE_CALLS = {"change_message_visibility": "sqs:ChangeMessageVisibility"}
+RECEIVES = {
+    "receive": "sqs:ReceiveMessage",
+    "hide": "sqs:ChangeMessageVisibility",
+    "delete": "sqs:DeleteMessage",
+}
 QUEUES = {"TICKS_QUEUE": "ticks", "ready_queue": "ready-*"}
 URL_OF_QUEUE = "sqs:GetQueueUrl"
 """Whoever calls a queue asks for its URL by name first."""
@@ -88,7 +93,7 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
     queues = {QUEUES[inner.id] for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id in QUEUES}
     for call in (inner for inner in ast.walk(node) if isinstance(inner, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name in READS and _is_store(call.func):
+        if name in READS and _is_port(call.func, "store"):
             found.add((READS[name], _resource(call)))
         elif name in WRITES and isinstance(call.func, ast.Name) and _is_write(module, name):
             found.add((WRITES[name], _constant(call.args[0])))
@@ -96,11 +101,14 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
             found |= {(action, queue) for queue in queues for action in ("sqs:SendMessage", URL_OF_QUEUE)}
         elif name in QUEUE_CALLS:
             found |= {(action, queue) for queue in queues for action in (QUEUE_CALLS[name], URL_OF_QUEUE)}
+        elif name in RECEIVES and _is_port(call.func, "receiver"):
+            found |= {(action, queue) for queue in queues for action in (RECEIVES[name], URL_OF_QUEUE)}
     return found
 
 
-def _is_store(func: ast.expr) -> bool:
-    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute) and func.value.attr == "store"
+def _is_port(func: ast.expr, port: str) -> bool:
+    """Whether this is a call like `ports.store.get`."""
+    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute) and func.value.attr == port
 
 
 def _is_write(module: str, name: str) -> bool:

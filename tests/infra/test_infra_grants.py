@@ -41,18 +41,18 @@ def _resource(resources: dict[str, Any], arn: Any) -> str:
     """The name the code has for what an ARN in the template means: `TIMERS`, `TIMERS/BY_JOB`, `ticks`, `ready-*`."""
     if "Fn::Join" in arn:
         table, index = arn["Fn::Join"][1]
-        constant = _constant_of(index.removeprefix("/index/"))
-        return f"{_resource(resources, table)}/{constant}"
+        name = _resource(resources, table)
+        (found,) = (one for one in getattr(tables, name).indexes if one.name == index.removeprefix("/index/"))
+        return f"{name}/{_constant_of(found)}"
     properties = resources[arn["Fn::GetAtt"][0]]["Properties"]
     if "QueueName" in properties:
         name = str(properties["QueueName"]).removeprefix("tickwork-prod-")
         return "ready-*" if name.startswith("ready-") else name
-    return _constant_of(str(properties["TableName"]).removeprefix("tickwork-prod-"))
+    return _constant_of(tables.TABLES_BY_NAME[str(properties["TableName"]).removeprefix("tickwork-prod-")])
 
 
-def _constant_of(name: str) -> str:
-    values = tables.Table | tables.Index
-    return next(c for c, value in vars(tables).items() if isinstance(value, values) and value.name == name)
+def _constant_of(value: tables.Table | tables.Index) -> str:
+    return next(name for name, one in vars(tables).items() if one == value)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,10 +72,6 @@ def test_every_ready_queue_is_reached_from_every_function_that_sends(prod: Templ
         statements = [s for s in _statements(prod, name) if "sqs:SendMessage" in s["Action"]]
         reached = {arn["Fn::GetAtt"][0] for s in statements for arn in _listed(s["Resource"])}
         assert ready < reached
-
-
-def test_nobody_deletes_from_a_table(template: Template) -> None:
-    assert "dynamodb:Delete" not in json.dumps(template.to_json())
 
 
 def test_the_reader_of_the_source_finds_its_way_to_the_depths() -> None:
