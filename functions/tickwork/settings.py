@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tickwork.ports import Layout
 
@@ -30,6 +30,8 @@ class Settings(BaseModel):
     """The number of shards before the last change of it, until the old layout's items have ended."""
     pools: str = Field(default="default", pattern=r"^[a-z0-9-]+(,[a-z0-9-]+)*$")
     retention_days: int = Field(default=30, ge=1, le=400)
+    push_private: bool = False
+    """Pushes may reach private addresses: for one's own machine, never for a deployed environment."""
 
     def layout(self) -> Layout:
         return Layout(
@@ -39,6 +41,7 @@ class Settings(BaseModel):
             shards_before=self.shards_before,
             pools=tuple(self.pools.split(",")),
             retention_s=self.retention_days * 86_400,
+            push_private=self.push_private,
         )
 
     @classmethod
@@ -50,6 +53,30 @@ class Settings(BaseModel):
 
     def to_environ(self) -> dict[str, str]:
         return {_variable(name): str(getattr(self, name)) for name in type(self).model_fields}
+
+
+class PushSecrets(BaseModel):
+    """The master secrets that pushes are signed with, the newest first (TICKWORK_PUSH_SECRETS, comma-separated).
+    Apart from `Settings`, so that only the function that pushes ever gets them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    secrets: tuple[str, ...] = Field(min_length=1, max_length=4)
+
+    @field_validator("secrets")
+    @classmethod
+    def _long_enough(cls, secrets: tuple[str, ...]) -> tuple[str, ...]:
+        if any(len(secret) < SECRET_CHARS_MIN for secret in secrets):
+            raise ValueError(f"each secret needs {SECRET_CHARS_MIN} characters or more")
+        return secrets
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
+        text = (os.environ if environ is None else environ).get("TICKWORK_PUSH_SECRETS", "")
+        return cls(secrets=tuple(secret.strip() for secret in text.split(",") if secret.strip()))
+
+
+SECRET_CHARS_MIN = 32
 
 
 def _variable(field: str) -> str:

@@ -8,18 +8,17 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
-from tickwork.api.models import PAYLOAD_BYTES_MAX, Body, JobIn, TargetIn, TimerIn, WorkIn
-from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
+from tickwork.api.models import Body, JobIn, TimerIn
+from tickwork.api.work import work_of
+from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
 from tickwork.core.keys import LedgerKey, parse_ref
-from tickwork.core.messages import compact_json
-from tickwork.core.records import CatchUp, Resource, RetryPolicy, Work, without_defaults
+from tickwork.core.records import CatchUp, without_defaults
 from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
@@ -126,25 +125,6 @@ def key_of(ref: str, field: str) -> LedgerKey:
         ) from None
 
 
-def payload_text(payload: object) -> str | None:
-    """The payload as compact JSON text, within the limit. Checked when it is created, not when it fires."""
-    if payload is None:
-        return None
-    text = compact_json(payload)
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > PAYLOAD_BYTES_MAX:
-        raise PayloadTooLarge(
-            f"the payload has {size} bytes",
-            field="payload",
-            remedy=f"keep it to {PAYLOAD_BYTES_MAX} bytes of JSON, or store it elsewhere and send a reference",
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidField("the text has half a surrogate pair", field="payload", remedy="send valid Unicode") from None
-    return text
-
-
 @contextmanager
 def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator[None]:
     """Name the fields of errors by where the client wrote them: `schedule.cron.hour`, `timers.3.at`."""
@@ -153,37 +133,6 @@ def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator
     except kind as error:
         error.field = prefix if error.field in (None, prefix) else f"{prefix}.{error.field}"
         raise
-
-
-def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
-    """The work a job or timer asks for."""
-    target: TargetIn = body.target
-    if target.pool not in layout.pools:
-        raise InvalidField(
-            f"there is no pool {target.pool[:80]!r} here",
-            field="target.pool",
-            remedy=f"pools of this environment: {', '.join(layout.pools)}",
-        )
-    handler = target.handler or default_handler
-    if handler is None:
-        raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
-    check_slug(handler, "target.handler")
-    retry = RetryPolicy.from_item(body.retry_policy.model_dump())
-    return Work(
-        target.pool,
-        handler,
-        payload_text(body.payload),
-        lease_s=body.lease_s,
-        retry=retry,
-        max_duration_s=body.max_duration_s,
-        idempotency_class=body.idempotency_class,
-        sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
-        side_effects=tuple(body.side_effects),
-        resources=tuple(
-            Resource(check_slug(one.name, f"resources.{i}.name"), one.max_concurrency)
-            for i, one in enumerate(body.resources)
-        ),
-    )
 
 
 def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
@@ -237,25 +186,6 @@ def _fingerprint(body: Body) -> str:
     """Identifies what the client asked for, as it asked: the same delay asked twice is the same request. Defaults
     are left out, so that a field added later does not make an old request a new one."""
     return hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def shown(work: Work) -> dict[str, Any]:
-    """Target, lease and retry policy as the API shows them. The payload is shown where it is inline."""
-    body: dict[str, Any] = {
-        "target": {"pool": work.pool, "handler": work.handler},
-        "lease_s": work.lease_s,
-        "retry_policy": asdict(work.retry),
-        "idempotency_class": work.idempotency_class,
-        **({"max_duration_s": work.max_duration_s} if work.max_duration_s else {}),
-        **({"unsafe_sign_off": dict(work.sign_off)} if work.sign_off else {}),
-        **({"side_effects": list(work.side_effects)} if work.side_effects else {}),
-        **({"resources": [asdict(one) for one in work.resources]} if work.resources else {}),
-    }
-    if work.payload is not None:
-        body["payload"] = json.loads(work.payload)
-    elif work.payload_id is not None:
-        body["payload_id"] = work.payload_id
-    return body
 
 
 def when(instant_ms: int) -> str | None:

@@ -57,6 +57,8 @@ class ReadyMessage:
         }
         if self.retry_ref:
             body["retry_ref"] = self.retry_ref
+        if self.work.url:
+            body["url"] = self.work.url
         if self.work.payload_id is not None:
             body["payload_id"] = self.work.payload_id
         elif self.work.payload is not None:

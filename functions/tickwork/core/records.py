@@ -95,6 +95,8 @@ class Work:
     """Who took it upon them, and why, that an `unsafe` job may be lost."""
     side_effects: tuple[str, ...] = ()
     resources: tuple[Resource, ...] = ()
+    url: str = ""
+    """Where the run is pushed to, instead of waiting for a worker."""
 
     @property
     def is_unsafe(self) -> bool:
@@ -124,6 +126,7 @@ class Work:
             max_duration_s=item.get("max_duration_s", 0),
             idempotency_class=item.get("idempotency_class", KEYED),
             sign_off=item.get("sign_off"),
+            url=item.get("url", ""),
             side_effects=tuple(item.get("side_effects", ())),
             resources=tuple(Resource(name, count) for name, count in item.get("resources", {}).items()),
             retry=RetryPolicy.from_item(item.get("retry", {})),

@@ -6,10 +6,12 @@ stall and repeat. Ports know values of the core and nothing of any service.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tickwork.core.push_targets import Target
+from tickwork.core.pushes import Answer
 from tickwork.core.queues import TICKS_QUEUE as TICKS_QUEUE
 from tickwork.core.queues import ready_queue as ready_queue
 from tickwork.core.tables import Index, Table
@@ -133,6 +135,13 @@ class NoReceiver:
         pass
 
 
+class Poster(Protocol):
+    """HTTP POST to a push target. Every address that its name resolves to is checked, and connected to as checked;
+    redirects too. Never raises for what the network does: that is an answer with status 0."""
+
+    def post(self, target: Target, body: bytes, headers: Mapping[str, str], *, timeout_ms: int) -> Answer: ...
+
+
 class Signals(Protocol):
     """What the service says of itself: counters, measurements and structured log lines with a stable `action`."""
 
@@ -154,6 +163,8 @@ class Layout:
     shards_before: int = 0
     pools: tuple[str, ...] = ("default",)
     retention_s: int = 30 * 86_400
+    push_private: bool = False
+    """Whether pushes may reach private addresses: on one's own machine only."""
 
     def slice_of(self, shard: int) -> int:
         return shard % self.slices
@@ -173,3 +184,7 @@ class Ports:
     ids: Ids
     layout: Layout = field(default_factory=Layout)
     receiver: Receiver = field(default_factory=NoReceiver)
+
+
+PUSH_POOL = "push"
+"""The pool of runs whose target is a URL. An environment that has it runs a pusher for it."""
