@@ -52,7 +52,7 @@ def worker_command(
     from tickwork.dev.signals import log_lines_to_stderr
     from tickwork.worker.clock import WorkerClock
     from tickwork.worker.logs import RunNames
-    from tickwork.worker.process import Worker, WorkerOptions
+    from tickwork.worker.process import Worker, WorkerOptions, worker_name
     from tickwork.worker.sources import LONG_POLL_S, LeaseSource, Source
 
     log_lines_to_stderr()
@@ -62,7 +62,15 @@ def worker_command(
     client, clock, stopping = ApiClient(api), WorkerClock(), threading.Event()
     source: Source
     if over_http:
-        source = LeaseSource(pool=pool, api=client, stopping=stopping, clock=clock, lease_s=lease_s, wait_s=LONG_POLL_S)
+        source = LeaseSource(
+            pool=pool,
+            worker=worker_name(),
+            api=client,
+            stopping=stopping,
+            clock=clock,
+            lease_s=lease_s,
+            wait_s=LONG_POLL_S,
+        )
     else:
         source = _queue_source(prefix, pool, client, stopping, clock)
     worker = Worker(app, source, client, WorkerOptions(concurrency, grace_s), stopping, clock)
