@@ -177,7 +177,8 @@ def test_each_effect_happens_exactly_once_whoever_is_killed(tmp_path: Path, book
         print(
             f"\n{RUNS} runs, {WORKERS} workers x {CONCURRENCY}, seed {SEED}: {kills.count} kills in {took_s:.0f} s"
             f"\n  attempts {attempts}, of which lost {outcomes['lost']}; job code began {sum(begun.values())} times"
-            f"\n  effects {sum(booked.values())}, of {len(booked)} runs; repeated harmlessly {book.count('spared')} times"
+            f"\n  effects {sum(booked.values())}, of {len(booked)} runs;"
+            f" repeated harmlessly {book.count('spared')} times"
             f"\n  {dict(Counter(run['status'] for run in runs.values()))}; most attempts of one run"
             f" {max(run['attempt'] for run in runs.values())}"
         )
