@@ -48,7 +48,7 @@ NODE_WORKER = ROOT / "examples" / "node-worker" / "worker.mjs"
     ("mode", "command", "rules"),
     [
         (SQS, SDK, 19),
-        (LEASE, f"{SDK} --lease --lease-s 3", 13),
+        (LEASE, f"{SDK} --lease --lease-s 3", 14),
         (
             LAMBDA,
             f"{PYTHON} -m tickwork.conformance.event_source tickwork.conformance.lambda_jobs:handler",
@@ -57,7 +57,7 @@ NODE_WORKER = ROOT / "examples" / "node-worker" / "worker.mjs"
         pytest.param(
             LEASE,
             f"{NODE} {shlex.quote(str(NODE_WORKER))}",
-            13,
+            14,
             marks=pytest.mark.skipif(NODE is None, reason="needs Node"),
         ),
     ],
