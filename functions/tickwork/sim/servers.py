@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tickwork.aws.provision import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.aws.ticks import TickBatch
 from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.errors import WorldError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _CALL_TRIES_MAX = 3
 _FAILS_SHARE, _PERMANENT_SHARE = 0.2, 0.03
-_BUDGET_MS = 50 * SECOND_MS
+_BUDGET_MS = SCANNER_TIMEOUT_S * SECOND_MS - SCANNER_RESERVE_MS
 
 
 def tick(world: World) -> None:
