@@ -1,0 +1,6 @@
+# Measurements. Each prints what benchmarks/RESULTS.md quotes; none of them passes or fails.
+BENCH := PYTHONPATH=functions:. $(BIN)/python -m
+
+.PHONY: bench-cost
+bench-cost: $(VENV)/.dev ## What a timer costs, step by step, beside others (TIMERS=10000)
+	$(BENCH) benchmarks.cost --timers $(or $(TIMERS),10000)
