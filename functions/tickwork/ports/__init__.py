@@ -133,6 +133,9 @@ class Ports:
     signals: Signals
     ids: Ids
     layout: Layout = field(default_factory=Layout)
+    slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
+    nothing else may be remembered between calls."""
 
 
 TICKS_QUEUE = "ticks"
