@@ -4,3 +4,7 @@ BENCH := PYTHONPATH=functions:. $(BIN)/python -m
 .PHONY: bench-cost
 bench-cost: $(VENV)/.dev ## What a timer costs, step by step, beside others (TIMERS=10000)
 	$(BENCH) benchmarks.cost --timers $(or $(TIMERS),10000)
+
+.PHONY: bench-idle
+bench-idle: $(VENV)/.dev ## What a month costs with nothing due, and what looking ahead costs
+	$(BENCH) benchmarks.idle
