@@ -45,6 +45,9 @@ class RetryPolicy:
     cap_s: int = 3600
 
 
+_DEFAULT_RETRY = RetryPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class CatchUp:
     """What becomes of occurrences missed in an outage (spec F8). `last` counts with policy 'last' only."""
@@ -79,7 +82,7 @@ class Work:
             payload=item.get("payload"),
             payload_id=item.get("payload_id"),
             lease_s=item.get("lease_s", 60),
-            retry=RetryPolicy(**item.get("retry", {})),
+            retry=RetryPolicy(**item["retry"]) if "retry" in item else _DEFAULT_RETRY,
         )
 
 

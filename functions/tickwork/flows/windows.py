@@ -144,7 +144,8 @@ class _Window:
         lease = self.holding.lease
         firing = Firing(f"{lease.slice}#{lease.token}", slices.fence(lease), self._keep)
         for _ in range(creating.ROUNDS_MAX):
-            due = [item for item in due if item.key not in self.stepped]
+            if self.stepped:  # only jobs' occurrences are in it, and most windows fire none
+                due = [item for item in due if item.key not in self.stepped]
             if not due:
                 return
             self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
