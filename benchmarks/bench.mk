@@ -8,3 +8,7 @@ bench-cost: $(VENV)/.dev ## What a timer costs, step by step, beside others (TIM
 .PHONY: bench-idle
 bench-idle: $(VENV)/.dev ## What a month costs with nothing due, and what looking ahead costs
 	$(BENCH) benchmarks.idle
+
+.PHONY: bench-scan
+bench-scan: $(VENV)/.dev ## How fast a scanner fires, beside a bare loop of its boto3 calls
+	$(BENCH) benchmarks.scan --rounds 9
