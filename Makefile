@@ -92,6 +92,8 @@ lock: $(VENV)/.dev ## Resolve the lock files anew (needs uv: pip install uv)
 	uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 		requirements/ministack.in -o requirements/ministack.lock
 
+include benchmarks/bench.mk
+
 .PHONY: clean
 clean: ## Remove what was built, and the demo's state
 	rm -rf build cdk.out .tickwork

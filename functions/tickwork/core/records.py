@@ -60,6 +60,9 @@ class RetryPolicy:
         return cls(**(item | lists))
 
 
+_DEFAULT_RETRY = RetryPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class CatchUp:
     """What becomes of occurrences missed in an outage (spec F8). `last` counts with policy 'last' only."""
@@ -129,7 +132,7 @@ class Work:
             url=item.get("url", ""),
             side_effects=tuple(item.get("side_effects", ())),
             resources=tuple(Resource(name, count) for name, count in item.get("resources", {}).items()),
-            retry=RetryPolicy.from_item(item.get("retry", {})),
+            retry=RetryPolicy.from_item(item["retry"]) if "retry" in item else _DEFAULT_RETRY,
         )
 
 

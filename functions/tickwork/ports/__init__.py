@@ -184,6 +184,9 @@ class Ports:
     ids: Ids
     layout: Layout = field(default_factory=Layout)
     receiver: Receiver = field(default_factory=NoReceiver)
+    slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
+    nothing else may be remembered between calls."""
 
 
 PUSH_POOL = "push"
