@@ -32,6 +32,8 @@ class Settings(BaseModel):
     retention_days: int = Field(default=30, ge=1, le=400)
     push_private: bool = False
     """Pushes may reach private addresses: for one's own machine, never for a deployed environment."""
+    slice_capacity_per_s: int = Field(default=500, ge=1, le=100_000)
+    """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
 
     def layout(self) -> Layout:
         return Layout(
@@ -42,6 +44,7 @@ class Settings(BaseModel):
             pools=tuple(self.pools.split(",")),
             retention_s=self.retention_days * 86_400,
             push_private=self.push_private,
+            slice_capacity_per_s=self.slice_capacity_per_s,
         )
 
     @classmethod

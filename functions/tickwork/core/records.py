@@ -354,7 +354,8 @@ class SliceLease:
 
     `closing`: windows up to here have been announced; `done`: they have been read and sent. `ticking`: ticks up
     to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
-    some minutes after; `audited_hour` and `audited_day`: a third and a fourth time.
+    some minutes after; `audited_hour` and `audited_day`: a third and a fourth time. `late_from` to `late_until`: the
+    seconds that an outage left behind `done`, served up to the place `late_at` (core/backlog; no backlog: 0).
     """
 
     slice: str
@@ -368,6 +369,9 @@ class SliceLease:
     audited: int = 0
     audited_hour: int = 0
     audited_day: int = 0
+    late_from: int = 0
+    late_until: int = 0
+    late_at: str = ""
 
     def to_item(self) -> Item:
         return {name: getattr(self, name) for name in _LEASE_FIELDS}

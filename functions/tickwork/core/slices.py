@@ -89,6 +89,30 @@ def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
     return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set={"done": done, **freed})
 
 
+def covering(advance: Update) -> Update:
+    """An advance after which the backlog is worked on. That may put next occurrences behind the cursor: should the
+    window die of it, the next one reads the backlog up to here. `advance_backlog` then takes that back."""
+    return replace(advance, set={**advance.set, "late_until": advance.set["done"]})
+
+
+def open_backlog(lease: SliceLease, opened: SliceLease) -> Update:
+    """Move the cursor past an outage, and record what it has jumped over, in one write. See `backlog.opened`."""
+    changes = {
+        "done": opened.done,
+        "late_from": opened.late_from,
+        "late_until": opened.late_until,
+        "late_at": opened.late_at,
+    }
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=changes)
+
+
+def advance_backlog(lease: SliceLease, after: SliceLease) -> Update:
+    """Record how far the backlog was served and where it ends, and give the lease back."""
+    unchanged = all_of(_mine(lease), Is("late_at", lease.late_at))
+    changes = {"late_at": after.late_at, "late_until": after.late_until, "owner": "", "lease_until_ms": 0}
+    return Update(LEASES, _key(lease), unchanged, set=changes)
+
+
 def has_advanced(standing: SliceLease, lease: SliceLease, done: int) -> bool:
     """Whether a refused advance is our own first try, which took effect."""
     return standing.token == lease.token and standing.done == done

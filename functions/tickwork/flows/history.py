@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tickwork.core import lifecycle
+from tickwork.core import backlog, lifecycle
 from tickwork.core.ids import parse_one_shot_name, split_job_id
 from tickwork.core.instants import second_of
 from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_range
-from tickwork.core.records import Run, Unreadable
+from tickwork.core.records import Run, SliceLease, Unreadable
 from tickwork.core.tables import BY_JOB, TIMERS
 from tickwork.core.writes import Item
 from tickwork.flows import leasing, timers
@@ -45,9 +45,9 @@ def job_runs(ports: Ports, job_id: str, *, limit: int, after: int | None) -> tup
         return [_view(ports, timers.get_timer(ports, job_id), {})], None
     position = None if after is None else _position_at(job_id, after)
     keys, more = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=limit, after=position, descending=True)
-    done: dict[int, int] = {}
+    leases: dict[int, SliceLease] = {}
     items = ports.store.get_many(TIMERS, [{"pk": key["pk"], "sk": key["sk"]} for key in keys]) if keys else []
-    views = [_view(ports, Run.from_item(item), done) for item in items if item is not None]
+    views = [_view(ports, Run.from_item(item), leases) for item in items if item is not None]
     return views, None if more is None else int(more["scheduled_at_ms"])
 
 
@@ -68,10 +68,10 @@ def list_runs(
     oldest = bucket_of(second_of(since_ms))
     shards = range(max(ports.layout.shards, ports.layout.shards_before))
     views: list[RunView] = []
-    done: dict[int, int] = {}
+    leases: dict[int, SliceLease] = {}
     reads = 0
     while bucket >= oldest:
-        found = _bucket_runs(ports, shards, bucket, wanted, now_second, done)
+        found = _bucket_runs(ports, shards, bucket, wanted, now_second, leases)
         reads += len(shards)
         views += found[skip : skip + limit - len(views)]
         if len(views) == limit:
@@ -88,7 +88,7 @@ def _older(bucket: int, oldest: int) -> tuple[int, int] | None:
 
 
 def _bucket_runs(
-    ports: Ports, shards: range, bucket: int, wanted: Filter, now_second: int, done: dict[int, int]
+    ports: Ports, shards: range, bucket: int, wanted: Filter, now_second: int, leases: dict[int, SliceLease]
 ) -> list[RunView]:
     low, high = second_range(bucket * BUCKET_S, min(now_second, bucket * BUCKET_S + BUCKET_S - 1))
     items: list[Item] = []
@@ -112,7 +112,7 @@ def _bucket_runs(
         if "run_ref" in item:
             continue  # a retry: it shows in the attempts of its run
         try:
-            view = _view(ports, Run.from_item(item), done)
+            view = _view(ports, Run.from_item(item), leases)
         except Unreadable as error:
             ports.signals.log("unreadable_in_history", why=str(error))
             continue
@@ -121,12 +121,12 @@ def _bucket_runs(
     return sorted(views, key=lambda v: (v.run.key.fire_at_ms, v.run.key.sk), reverse=True)
 
 
-def _view(ports: Ports, run: Run, done: dict[int, int]) -> RunView:
-    """The derived status; `done` remembers each slice's cursor for the length of a call."""
+def _view(ports: Ports, run: Run, leases: dict[int, SliceLease]) -> RunView:
+    """The derived status; `leases` remembers each slice's cursors for the length of a call."""
     if run.status != lifecycle.PENDING:
         return RunView(run, run.status)
     slice_no = ports.layout.slice_of(run.key.shard)
-    if slice_no not in done:
-        lease = leasing.read_lease(ports, slice_no)
-        done[slice_no] = lease.done if lease else 0
-    return RunView(run, lifecycle.QUEUED if run.key.fire_second <= done[slice_no] else lifecycle.PENDING)
+    if slice_no not in leases:
+        leases[slice_no] = leasing.read_lease(ports, slice_no) or SliceLease("")
+    is_queued = backlog.has_passed(leases[slice_no], run.key)
+    return RunView(run, lifecycle.QUEUED if is_queued else lifecycle.PENDING)

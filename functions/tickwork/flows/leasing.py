@@ -9,7 +9,7 @@ from tickwork.core.errors import InvariantViolated
 from tickwork.core.keys import slice_key
 from tickwork.core.records import SliceLease
 from tickwork.core.tables import LEASES
-from tickwork.core.writes import Committed
+from tickwork.core.writes import Committed, Item
 from tickwork.flows.commit import commit
 from tickwork.ports import Ports
 
@@ -94,16 +94,45 @@ def keep(ports: Ports, holding: Holding) -> bool:
     return True
 
 
-def advance(ports: Ports, holding: Holding, done: int, *, release: bool) -> bool:
-    """Move the cursor; False (and counted) when the token has been superseded."""
+def advance(ports: Ports, holding: Holding, done: int, *, release: bool, covering: bool = False) -> bool:
+    """Move the cursor; False (and counted) when the token has been superseded. See `slices.covering`."""
     lease = holding.lease
-    result = commit(ports, slices.advance(lease, done, release=release))
+    write = slices.advance(lease, done, release=release)
+    result = commit(ports, slices.covering(write) if covering else write)
     if isinstance(result, Committed) or (
         result.only is not None and slices.has_advanced(SliceLease.from_item(result.only), lease, done)
     ):
         holding.lease = replace(lease, done=done)
         return True
     return _fenced(ports, lease.slice)
+
+
+def open_backlog(ports: Ports, holding: Holding, opened: SliceLease) -> bool:
+    """Move the cursor past an outage; False (and counted) when the token has been superseded."""
+    result = commit(ports, slices.open_backlog(holding.lease, opened))
+    if isinstance(result, Committed) or (
+        result.only is not None and slices.has_advanced(SliceLease.from_item(result.only), holding.lease, opened.done)
+    ):
+        holding.lease = opened
+        return True
+    return _fenced(ports, holding.lease.slice)
+
+
+def advance_backlog(ports: Ports, holding: Holding, after: SliceLease) -> bool:
+    """Record how far the backlog was served, and give the lease back; False (and counted) when it was superseded."""
+    result = commit(ports, slices.advance_backlog(holding.lease, after))
+    if isinstance(result, Committed) or _is_ours(result.only, after):
+        holding.lease = after
+        return True
+    return _fenced(ports, holding.lease.slice)
+
+
+def _is_ours(standing: Item | None, after: SliceLease) -> bool:
+    """Whether a refused advance of the backlog is our own first try, which took effect."""
+    if standing is None:
+        return False
+    lease = SliceLease.from_item(standing)
+    return (lease.token, lease.late_at, lease.late_until) == (after.token, after.late_at, after.late_until)
 
 
 def give_back(ports: Ports, holding: Holding) -> None:

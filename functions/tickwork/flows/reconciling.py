@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tickwork.core import chain, lifecycle, slices
+from tickwork.core import backlog, chain, lifecycle, slices
 from tickwork.core.errors import BadSchedule, Unsent
 from tickwork.core.instants import SECOND_MS, iso, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
@@ -179,7 +179,7 @@ def _is_overdue(ports: Ports, key: LedgerKey) -> bool:
     if key.fire_at_ms > ports.clock.now_ms():
         return False
     lease = leasing.read_lease(ports, ports.layout.slice_of(key.shard))
-    return lease is not None and key.fire_second <= lease.done
+    return lease is not None and backlog.has_passed(lease, key)
 
 
 # --- ledger audit ---------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _audit(ports: Ports, slice_no: int, cursor: str, repairs: Repairs) -> None:
     lease = leasing.read_lease(ports, slice_no)
     if lease is None:
         return
-    last = min(second_of(ports.clock.now_ms()) - AUDITS[cursor], lease.done)
+    last = min(second_of(ports.clock.now_ms()) - AUDITS[cursor], backlog.passed_through(lease))
     first = getattr(lease, cursor) + 1
     last = min(last, first + AUDIT_BUCKETS_MAX * BUCKET_S)
     for bucket in range(bucket_of(first), bucket_of(last) + 1):

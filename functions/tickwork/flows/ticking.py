@@ -41,7 +41,8 @@ def _issue_for_slice(ports: Ports, slice_no: int) -> int:
     horizon = (bucket_of(now_second + slices.TICK_HORIZON_S) + 1) * BUCKET_S - 1
     # A cursor that lags wakes a scanner now, also when all ticks have been issued: they may be lost, or (issued by a
     # ticker whose clock ran ahead) too far in the future to help.
-    due = {now_second} if lease.done < now_second - BUCKET_S else set()
+    # A backlog wakes one too, for the ticks that its windows send each other may be lost.
+    due = {now_second} if lease.done < now_second - BUCKET_S or lease.late_until else set()
     missing = first <= horizon and isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed)
     if missing:  # else another ticker is at it
         due |= _due_seconds(ports, slice_no, first, horizon)

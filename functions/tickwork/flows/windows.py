@@ -1,5 +1,6 @@
 """One window of a slice: announce, read, next, send, advance (design 3). Level-triggered: whatever tick woke us,
-everything from `done` up to now is served.
+everything from `done` up to now is served. After an outage the last minute is served first; what was missed before
+that comes behind it, at a fifth of the slice's capacity (core/backlog).
 
 Protects cursor-honest, chain-unbroken, one-owner-effect. A crash between any two steps repeats the rest.
 """
@@ -7,13 +8,13 @@ Protects cursor-honest, chain-unbroken, one-owner-effect. A crash between any tw
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tickwork.core import slices
+from tickwork.core import backlog, slices
 from tickwork.core.instants import SECOND_MS, second_of
-from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
+from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_in, second_range
 from tickwork.core.messages import Tick
-from tickwork.core.records import Retry, Run
+from tickwork.core.records import Retry, Run, SliceLease
 from tickwork.core.tables import TIMERS
 from tickwork.core.writes import Item
 from tickwork.flows import creating, leasing
@@ -24,6 +25,9 @@ from tickwork.ports import Ports
 
 PAGE_ITEMS_MAX = 500
 """Items read at a time; at most twice as many are decided and sent before the next are read."""
+
+BACKLOG_MS_MAX = 2_000
+"""A window spends at most this on what was missed in an outage, so that what is due meanwhile waits no longer."""
 
 EARLY_TICK_WAIT_MS = 1_500
 """A tick that is early by less than this is waited for; one that is earlier goes back to its queue."""
@@ -51,6 +55,8 @@ class WindowReport:
     skipped: int = 0
     set_aside: int = 0
     wait_ms: int = 0
+    late: int = 0
+    """Of those sent, the ones that had been missed in an outage."""
 
     @property
     def needs_retry(self) -> bool:
@@ -88,39 +94,120 @@ class _Window:
     until: int
     holding: Holding
     deadline_ms: int
+    late_at: str = ""
+    """How far this window has served the backlog."""
+    late: int = 0
+    """How much of that it has sent."""
     stepped: set[LedgerKey] = field(default_factory=set)
     """Occurrences of jobs that this window has fired: the range it reads may show them again."""
 
     def serve(self) -> WindowReport:
         """Bucket by bucket, so that a long outage moves the cursor as it is worked off."""
-        total = Fired()
-        outcome = SERVED
+        total, done_before = Fired(), self.holding.lease.done
+        outcome = self._serve_live(total)
+        if outcome == SERVED and self.holding.lease.late_until:
+            sent_live = total.sent
+            outcome = self._serve_backlog(total, self.until - done_before)
+            self.late = total.sent - sent_live
+        if outcome == UNSENT:
+            leasing.give_back(self.ports, self.holding)
+        return self._report(outcome, total)
+
+    def _serve_live(self, total: Fired) -> str:
+        """From the cursor up to now: after an outage, the last minute of that."""
+        lease = self.holding.lease
+        if backlog.is_outage(lease, self.until):
+            opened = backlog.opened(lease, self.until)
+            self.ports.signals.log("backlog_opened", slice=lease.slice, first=opened.late_from, last=opened.late_until)
+            if not leasing.open_backlog(self.ports, self.holding, opened):
+                return FENCED
         first = self.holding.lease.done + 1
         while first <= self.until:
             last = min(self.until, (bucket_of(first) + 1) * BUCKET_S - 1)
             try:
                 total.add(self._serve_range(first, last))
             except Fenced:
-                outcome = FENCED
-                break
+                return FENCED
             if total.unsent:
-                outcome = UNSENT
-                break
+                return UNSENT
             out_of_time = self.ports.clock.monotonic_ms() >= self.deadline_ms
-            is_last = last == self.until or out_of_time
-            if not leasing.advance(self.ports, self.holding, last, release=is_last):
-                outcome = FENCED
-                break
-            if out_of_time and last < self.until:
-                outcome = OUT_OF_TIME
-                break
+            is_last = last == self.until
+            covering = is_last and bool(self.holding.lease.late_until)
+            release = (is_last and not covering) or (out_of_time and not is_last)
+            if not leasing.advance(self.ports, self.holding, last, release=release, covering=covering):
+                return FENCED
+            if out_of_time and not is_last:
+                return OUT_OF_TIME
             first = last + 1
-        if outcome == UNSENT:
-            leasing.give_back(self.ports, self.holding)
-        return self._report(outcome, total)
+        return SERVED
+
+    def _serve_backlog(self, total: Fired, seconds: int) -> str:
+        """A share of what was missed; then a tick for the next second, for there is more."""
+        ports = self.ports
+        sent_max = total.sent + backlog.budget(ports.layout.slice_capacity_per_s, seconds)
+        self.deadline_ms = min(self.deadline_ms, ports.clock.monotonic_ms() + BACKLOG_MS_MAX)
+        try:
+            after = self._work_off(total, sent_max)
+        except Fenced:
+            return FENCED
+        if total.unsent:  # perhaps a next occurrence behind the cursor: what is covered stays covered
+            after = replace(after, late_until=self.until)
+        if after.late_until:
+            send_ticks(ports, {Tick(ports.layout.cell, self.slice_no, second_of(ports.clock.now_ms()) + 1)})
+        else:
+            ports.signals.log("backlog_closed", slice=after.slice, last=self.holding.lease.late_until)
+        if not leasing.advance_backlog(ports, self.holding, after):
+            return FENCED
+        return UNSENT if total.unsent else SERVED
+
+    def _work_off(self, total: Fired, sent_max: int) -> SliceLease:
+        """Fire what was missed, place by place, until so many were sent or time is up. The lease as it is then."""
+        for bucket, shard in self._places_left():
+            at = ""
+            while at != backlog.END:
+                if total.sent >= sent_max or self.ports.clock.monotonic_ms() >= self.deadline_ms:
+                    return self._progress()
+                before = self._progress()
+                items, at = self._late_page(before, bucket, shard, min(PAGE_ITEMS_MAX, sent_max - total.sent))
+                self.late_at = backlog.place_of(bucket, shard, at)
+                self._fire_all(read_items(self.ports, items), self.until, total)
+                if total.unsent:
+                    return before
+        return backlog.closed(self._progress())
+
+    def _places_left(self) -> Iterator[tuple[int, int]]:
+        """The minutes and shards of the backlog from where it stands, in its order."""
+        lease = self.holding.lease
+        begin = backlog.parse_place(lease.late_at)[:2]
+        for bucket in range(begin[0], bucket_of(lease.late_until) + 1):
+            for shard in self.ports.layout.shards_of(self.slice_no):
+                if (bucket, shard) >= begin:
+                    yield bucket, shard
+
+    def _late_page(self, at: SliceLease, bucket: int, shard: int, limit: int) -> tuple[tuple[Item, ...], str]:
+        """The next items of a minute of a shard, and the sort key up to which this has read. Occurrences of jobs come
+        one second at a time: the next one of a short chain may lie in the same minute, and is read after it."""
+        first, last = max(at.late_from, bucket * BUCKET_S), min(at.late_until, (bucket + 1) * BUCKET_S - 1)
+        if first > last:
+            return (), backlog.END
+        reached = backlog.parse_place(at.late_at)
+        after = reached[2] if reached[2] and reached[:2] == (bucket, shard) else None
+        low, high = second_range(first, last)
+        partition = partition_of(self.ports.layout.cell, shard, bucket)
+        page = self.ports.store.query(TIMERS, partition, low, high, limit=limit, after=after)
+        if not any("job_id" in item for item in page.items):
+            return page.items, backlog.END if page.more is None else page.more
+        second = second_in(page.items[0]["sk"])
+        items = tuple(item for item in page.items if second_in(item["sk"]) == second)
+        return items, str(items[-1]["sk"])
+
+    def _progress(self) -> SliceLease:
+        """The lease with the backlog as far as this window has served it."""
+        return replace(self.holding.lease, late_at=max(self.late_at, self.holding.lease.late_at))
 
     def _report(self, outcome: str, total: Fired) -> WindowReport:
-        report = WindowReport(outcome, self.holding.lease.done, total.sent, total.skipped, total.set_aside)
+        done = self.holding.lease.done
+        report = WindowReport(outcome, done, total.sent, total.skipped, total.set_aside, late=self.late)
         if total.sent or total.skipped or outcome != SERVED:
             self.ports.signals.log(
                 "window",
@@ -131,6 +218,7 @@ class _Window:
                 sent=total.sent,
                 skipped=total.skipped,
                 set_aside=total.set_aside,
+                late=self.late,
             )
         return report
 
@@ -156,8 +244,8 @@ class _Window:
 
     def _see_to(self, materialised: list[LedgerKey], last: int) -> list[LedgerKey]:
         """The scanner is the creator of the next items. Those in a range that it has read already it fires itself
-        (returned); those in a range it is about to read it will see; those of another slice follow the creator's
-        rule; those that are near bring their tick."""
+        (returned); those in a range it is about to read, or in what is left of the backlog, it will see; those of
+        another slice follow the creator's rule; those that are near bring their tick."""
         closing, now_second = self.holding.lease.closing, second_of(self.ports.clock.now_ms())
         horizon = now_second + slices.TICK_HORIZON_S + 2 * BUCKET_S  # the ticker rounds up; and its clock may be ahead
         mine = [key for key in materialised if self.ports.layout.slice_of(key.shard) == self.slice_no]
@@ -172,7 +260,13 @@ class _Window:
         }
         if ticks:
             send_ticks(self.ports, ticks)
-        return [key for key in mine if key.fire_second <= last or self.until < key.fire_second <= closing]
+        standing = self._progress()
+        return [
+            key
+            for key in mine
+            if (key.fire_second <= last or self.until < key.fire_second <= closing)
+            and not backlog.awaits(standing, key)
+        ]
 
     def _keep(self) -> bool:
         return leasing.keep(self.ports, self.holding)
