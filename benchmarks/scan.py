@@ -1,8 +1,8 @@
 """How fast a scanner fires: the real window on real boto3 clients, beside a bare loop of the same boto3 calls.
 
 `make bench-scan`. The answers are recorded (benchmarks/replay.py), so each side pays for boto3, and the difference is
-our own code. The bare loop is run with boto3 as it comes, and with our own clients, which leave out what costs most (the
-checking of parameters, the copying of answers). CPU time, median of several rounds, the sides taking turns.
+our own code. The bare loop is run with boto3 as it comes, and with our own clients, which leave out what costs
+most (the checking of parameters, the copying of answers). CPU time, median of several rounds, the sides taking turns.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tickwork.aws.provision import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.aws.ticks import TickBatch
 from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref
+from tickwork.core.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.flows import runs
 from tickwork.flows.ending import Ended
 from tickwork.flows.reconciling import reconcile

@@ -7,8 +7,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tickwork.aws.provision import READY_VISIBILITY_S, TICKS_VISIBILITY_S
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
+from tickwork.core.queues import TICKS, ready
 from tickwork.sim import clients, servers
 from tickwork.sim.checks import Checks, due_ms_of
 from tickwork.sim.convergence import pending
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tickwork.ports import Layout
 
 EPOCH_MS = 1_796_000_400_000
-_TICKS_VISIBILITY_MS, _READY_VISIBILITY_MS = TICKS_VISIBILITY_S * SECOND_MS, READY_VISIBILITY_S * SECOND_MS
+_TICKS_VISIBILITY_MS, _READY_VISIBILITY_MS = TICKS.visibility_s * SECOND_MS, ready(POOL).visibility_s * SECOND_MS
 _TICK_EVERY_MS, _AUDIT_EVERY_MS = MINUTE_MS, 5 * MINUTE_MS
 _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
