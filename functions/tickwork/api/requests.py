@@ -178,7 +178,7 @@ def _fire_at(body: TimerIn, now_ms: int) -> int:
     if due_ms is None:
         raise InvalidField("it has passed", field=field, remedy="give a later time, or a delay")
     if due_ms >= LATEST_INSTANT_MS:
-        raise InvalidField("it is too far ahead", field=field, remedy="stay before the year 2200")
+        raise InvalidField("it is too far ahead", field=field, remedy="stay before the year 2150")
     return due_ms
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.ids import one_shot_name, parse_one_shot_name
+from tickwork.core.instants import LATEST_INSTANT_MS
 from tickwork.core.keys import (
     LedgerKey,
     bucket_of,
@@ -16,7 +17,7 @@ from tickwork.core.keys import (
     second_range,
 )
 
-SECONDS = st.integers(0, 7_258_118_399)
+SECONDS = st.integers(0, LATEST_INSTANT_MS // 1_000 - 1)
 SLUGS = st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?", fullmatch=True)
 KEYS = st.builds(
     lambda cell, shard, fire, team, name, scheduled, kind: LedgerKey(

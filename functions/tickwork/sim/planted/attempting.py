@@ -10,7 +10,7 @@ from tickwork.core import attempts, chain, endings, lifecycle
 from tickwork.core.attempts import Declined, Try
 from tickwork.core.records import Run
 from tickwork.core.writes import Is, Update, all_of
-from tickwork.flows import runs
+from tickwork.flows import ending, runs
 from tickwork.sim.planted.bug import Bug, Patch, one_by_one, unconditional
 
 
@@ -69,7 +69,7 @@ def _stale_message_starts_retry() -> Sequence[Patch]:
 
 
 def _retry_not_in_transaction() -> Sequence[Patch]:
-    return [(runs, "commit", one_by_one)]
+    return [(module, "commit", one_by_one) for module in (runs, ending)]
 
 
 def _cancel_whatever_status() -> Sequence[Patch]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tickwork.core.errors import Unsent
 from tickwork.core.records import SliceLease
-from tickwork.flows import creating, leasing, runs
+from tickwork.flows import creating, ending, leasing
 from tickwork.flows.firing import Fired
 from tickwork.ports import Ports
 from tickwork.sim.planted.bug import Bug, Patch
@@ -64,7 +64,7 @@ def _no_tick_for_near_timers() -> Sequence[Patch]:
 
 
 def _retry_without_rule() -> Sequence[Patch]:
-    return [(runs, "creating", SimpleNamespace(follow_up=lambda *_, **__: Fired()))]
+    return [(ending, "creating", SimpleNamespace(follow_up=lambda *_, **__: Fired()))]
 
 
 BUGS = (
