@@ -229,6 +229,16 @@ class Stage:
             self.work(workers)
         return workers
 
+    def serve_until_quiet(self) -> None:
+        """Go on until no slice has a backlog."""
+        for _ in range(TURNS_MAX):
+            self.serve()
+            if not self.has_backlog():
+                return
+
+    def has_backlog(self) -> bool:
+        return any(self.lease(slice_no).late_until for slice_no in range(self.layout.slices))
+
     # --- clients ----------------------------------------------------------------------------------------------
 
     def timers(

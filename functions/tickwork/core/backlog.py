@@ -36,9 +36,14 @@ def place_of(bucket: int, shard: int, sk: str) -> str:
     return f"{bucket:08d}#{shard:04d}#{sk}"
 
 
-def parse_place(place: str) -> tuple[int, int, str]:
+def place(key: LedgerKey) -> str:
+    """The place of an item."""
+    return place_of(bucket_of(key.fire_second), key.shard, key.sk)
+
+
+def parse_place(text: str) -> tuple[int, int, str]:
     """(bucket, shard, sort key) of a place."""
-    bucket, shard, sk = place.split("#", 2)
+    bucket, shard, sk = text.split("#", 2)
     return int(bucket), int(shard), sk
 
 
@@ -70,7 +75,7 @@ def awaits(lease: SliceLease, key: LedgerKey) -> bool:
     """Whether an item lies in the part of the backlog that is still to be served."""
     if not lease.late_from <= key.fire_second <= lease.late_until:
         return False
-    return place_of(bucket_of(key.fire_second), key.shard, key.sk) > lease.late_at
+    return place(key) > lease.late_at
 
 
 def has_passed(lease: SliceLease, key: LedgerKey) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from tickwork.core import backlog, slices
 from tickwork.core.instants import SECOND_MS, second_of
@@ -21,7 +22,7 @@ from tickwork.flows import creating, leasing
 from tickwork.flows.firing import Fenced, Fired, Firing, fire, read_items
 from tickwork.flows.leasing import Holding
 from tickwork.flows.sending import send_ticks
-from tickwork.ports import Ports
+from tickwork.ports import Page, Ports
 
 PAGE_ITEMS_MAX = 500
 """Items read at a time; at most twice as many are decided and sent before the next are read."""
@@ -96,8 +97,10 @@ class _Window:
     deadline_ms: int
     late_at: str = ""
     """How far this window has served the backlog."""
+    late_next: str = ""
+    """The nearest place in the backlog where the last firing has put a next occurrence."""
     late: int = 0
-    """How much of that it has sent."""
+    """How much of the backlog it has sent."""
     stepped: set[LedgerKey] = field(default_factory=set)
     """Occurrences of jobs that this window has fired: the range it reads may show them again."""
 
@@ -130,7 +133,7 @@ class _Window:
                 return FENCED
             if total.unsent:
                 return UNSENT
-            out_of_time = self.ports.clock.monotonic_ms() >= self.deadline_ms
+            out_of_time = self._is_out_of_time()
             is_last = last == self.until
             covering = is_last and bool(self.holding.lease.late_until)
             release = (is_last and not covering) or (out_of_time and not is_last)
@@ -163,16 +166,23 @@ class _Window:
     def _work_off(self, total: Fired, sent_max: int) -> SliceLease:
         """Fire what was missed, place by place, until so many were sent or time is up. The lease as it is then."""
         for bucket, shard in self._places_left():
-            at = ""
-            while at != backlog.END:
-                if total.sent >= sent_max or self.ports.clock.monotonic_ms() >= self.deadline_ms:
+            end = backlog.place_of(bucket, shard, backlog.END)
+            while self._progress().late_at < end:
+                if total.sent >= sent_max or self._is_out_of_time():
                     return self._progress()
-                before = self._progress()
-                items, at = self._late_page(before, bucket, shard, min(PAGE_ITEMS_MAX, sent_max - total.sent))
-                self.late_at = backlog.place_of(bucket, shard, at)
-                self._fire_all(read_items(self.ports, items), self.until, total)
-                if total.unsent:
-                    return before
+                page = self._late_page(bucket, shard, min(PAGE_ITEMS_MAX, sent_max - total.sent))
+                for items, at in self._by_second(page, bucket, shard):
+                    if self._is_out_of_time():
+                        return self._progress()
+                    before = self._progress()
+                    self.late_at, self.late_next = at, end
+                    self._fire_all(read_items(self.ports, items), self.until, total)
+                    if total.unsent:
+                        return before
+                    if self.late_next < end:  # put into this minute, which is to be read again from here
+                        break
+                else:
+                    self.late_at = end if page.more is None else backlog.place_of(bucket, shard, page.more)
         return backlog.closed(self._progress())
 
     def _places_left(self) -> Iterator[tuple[int, int]]:
@@ -184,22 +194,25 @@ class _Window:
                 if (bucket, shard) >= begin:
                     yield bucket, shard
 
-    def _late_page(self, at: SliceLease, bucket: int, shard: int, limit: int) -> tuple[tuple[Item, ...], str]:
-        """The next items of a minute of a shard, and the sort key up to which this has read. Occurrences of jobs come
-        one second at a time: the next one of a short chain may lie in the same minute, and is read after it."""
+    def _late_page(self, bucket: int, shard: int, limit: int) -> Page:
+        """The next items of a minute of a shard."""
+        at = self._progress()
         first, last = max(at.late_from, bucket * BUCKET_S), min(at.late_until, (bucket + 1) * BUCKET_S - 1)
         if first > last:
-            return (), backlog.END
-        reached = backlog.parse_place(at.late_at)
-        after = reached[2] if reached[2] and reached[:2] == (bucket, shard) else None
+            return Page(())
+        *reached, sk = backlog.parse_place(at.late_at)
+        after = sk if sk and reached == [bucket, shard] else None
         low, high = second_range(first, last)
         partition = partition_of(self.ports.layout.cell, shard, bucket)
-        page = self.ports.store.query(TIMERS, partition, low, high, limit=limit, after=after)
-        if not any("job_id" in item for item in page.items):
-            return page.items, backlog.END if page.more is None else page.more
-        second = second_in(page.items[0]["sk"])
-        items = tuple(item for item in page.items if second_in(item["sk"]) == second)
-        return items, str(items[-1]["sk"])
+        return self.ports.store.query(TIMERS, partition, low, high, limit=limit, after=str(after) if after else None)
+
+    @staticmethod
+    def _by_second(page: Page, bucket: int, shard: int) -> Iterator[tuple[list[Item], str]]:
+        """The items of a page second by second, each with the place up to which that goes: the next occurrence of a
+        short chain may lie in a later second of the same page."""
+        for _, group in groupby(page.items, lambda item: second_in(item["sk"])):
+            items = list(group)
+            yield items, backlog.place_of(bucket, shard, items[-1]["sk"])
 
     def _progress(self) -> SliceLease:
         """The lease with the backlog as far as this window has served it."""
@@ -261,12 +274,13 @@ class _Window:
         if ticks:
             send_ticks(self.ports, ticks)
         standing = self._progress()
-        return [
-            key
-            for key in mine
-            if (key.fire_second <= last or self.until < key.fire_second <= closing)
-            and not backlog.awaits(standing, key)
-        ]
+        waiting = {key for key in mine if backlog.awaits(standing, key)}
+        self.late_next = min([self.late_next, *(backlog.place(key) for key in waiting)])
+        behind = [key for key in mine if key.fire_second <= last or self.until < key.fire_second <= closing]
+        return [key for key in behind if key not in waiting]
+
+    def _is_out_of_time(self) -> bool:
+        return self.ports.clock.monotonic_ms() >= self.deadline_ms
 
     def _keep(self) -> bool:
         return leasing.keep(self.ports, self.holding)

@@ -31,6 +31,7 @@ REQUIRED = (
     *("item waiting -> cancelled", "item running -> cancelled", "item dead -> waiting"),
     *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),
     *("scheduler.dispatch_rejected_stale_token_total", "scheduler.slice_owner_changes_total", "item_set_aside"),
+    *("backlog opened", "backlog closed"),
 )
 
 

@@ -108,6 +108,7 @@ def _layouts(rng: Random, slices: int) -> tuple[Layout, Layout]:
     both: growing takes a deployment that reads them before one that writes them."""
     shards = rng.choice((1, 2, 3))
     common: dict[str, Any] = {"cell": CELL, "slices": slices, "pools": (POOL,)}
+    common["slice_capacity_per_s"] = rng.choice((1, 10, 50, 500))
     if rng.random() < 0.8:
         layout = Layout(shards=shards, **common)
         return layout, layout

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tickwork.sim.world import World
 
 _CURSORS = ("token", "closing", "done", "audited")
-_HELD = ("owner", "lease_until_ms", "closing", "done")
+_HELD = ("owner", "lease_until_ms", "closing", "done", "late_until", "late_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,21 @@ class CursorChecks:
         fenced = slice_key(self._world.cell, slice_no) in process.tokens
         unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced)
         self._unsent[slice_no][ref] = unsent
-        if lease is not None and unsent.second <= lease["done"]:
+        if lease is not None and unsent.second <= lease["done"] and not _awaits(lease, ref):
             self._passed(unsent, f"{process.name} put it behind the cursor")
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
             raise Violation("cursor-honest", f"{process.name} deleted the lease {before}")
         if before is None:
-            self._advanced(process, int(after["slice"].rpartition("#")[2]), after["done"])
+            self._advanced(process, after)
             return
         for name in _CURSORS:
             if after[name] < before[name]:
                 invariant = "one-owner-effect" if name == "token" else "cursor-honest"
                 raise Violation(invariant, f"{process.name} moved {name} of {after['slice']} back")
+        if before["late_until"] and after["late_at"] < before["late_at"]:
+            raise Violation("cursor-honest", f"{process.name} moved the backlog of {after['slice']} back")
         slice_id = after["slice"]
         if after["token"] > before["token"]:
             self._forget_slices(process)
@@ -73,8 +75,10 @@ class CursorChecks:
             if granted != before["token"]:
                 what = f"{process.name} (token {granted}) moved {slice_id}, which is at token {before['token']}"
                 raise Violation("one-owner-effect", what)
-        if after["done"] > before["done"]:
-            self._advanced(process, int(slice_id.rpartition("#")[2]), after["done"])
+        if any(after[name] != before[name] for name in ("done", "late_until", "late_at")):
+            self._world.seen["backlog opened"] += after["late_until"] > before["late_until"] == 0
+            self._world.seen["backlog closed"] += after["late_until"] == 0 < before["late_until"]
+            self._advanced(process, after)
 
     def sent(self, ref: str) -> None:
         unsent = self._unsent[self._slice_of(ref)].pop(ref, None)
@@ -87,10 +91,10 @@ class CursorChecks:
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
         process.owed.clear()
 
-    def _advanced(self, process: Process, slice_no: int, done: int) -> None:
-        for unsent in list(self._unsent[slice_no].values()):
-            if unsent.second <= done:
-                self._passed(unsent, f"{process.name} advanced to {done}")
+    def _advanced(self, process: Process, lease: Item) -> None:
+        for unsent in list(self._unsent[int(lease["slice"].rpartition("#")[2])].values()):
+            if unsent.second <= lease["done"] and not _awaits(lease, unsent.ref):
+                self._passed(unsent, f"{process.name} advanced to {lease['done']} (backlog {lease['late_at']!r})")
 
     def _passed(self, unsent: _Unsent, how: str) -> None:
         if unsent.fenced or unsent.writer.state == "ended":
@@ -112,3 +116,11 @@ class CursorChecks:
 
     def _lease(self, slice_no: int) -> Item | None:
         return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
+
+
+def _awaits(lease: Item, ref: str) -> bool:
+    """Whether an item lies in the part of its slice's backlog that is still to be served."""
+    pk, _, sk = ref.partition("|")
+    _, shard, bucket = pk.split("#")
+    is_within = lease["late_from"] <= int(sk[:10]) <= lease["late_until"]
+    return bool(is_within and f"{bucket}#{shard}#{sk}" > lease["late_at"])

@@ -1,0 +1,85 @@
+"""The number of shards changes while timers fire (F2): nothing is lost or doubled, all ends up in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from tests.scenarios.stage import NOW_MS, Stage, Workers
+from tickwork.core.ids import shard_of
+from tickwork.core.instants import MINUTE_MS, SECOND_MS
+from tickwork.flows import timers
+from tickwork.flows.reconciling import reconcile
+from tickwork.ports import Layout
+
+SLICES = 2
+STEPS = {
+    "4 to 16": [(4, 0), (4, 16), (16, 4), (16, 4), (16, 0)],
+    "16 to 4": [(16, 0), (4, 16), (4, 16), (4, 0)],
+}
+"""(shards, shards_before) of each deployment, as docs/operations.md has them. Growing reads the new shards before
+anything is written to them."""
+
+
+def layout(shards: int, before: int) -> Layout:
+    return Layout(shards=shards, shards_before=before, slices=SLICES, pools=("default",))
+
+
+@pytest.mark.parametrize("change", STEPS)
+def test_timers_and_chains_survive_a_change_of_the_number_of_shards(change: str) -> None:
+    steps = [layout(*step) for step in STEPS[change]]
+    stage = Stage(steps[0])
+    jobs = [stage.job(f"every-20-s-{n}", {"rate": "20 seconds"}) for n in range(20)]
+    far = stage.timers(40, NOW_MS + 9 * MINUTE_MS)  # created before, due when every deployment has been made
+    places = {key.job_id: key.shard for key in far}
+    workers, created = Workers(), list(far)
+    for new, old in zip(steps[1:], steps, strict=False):
+        for second in range(100):
+            # While a deployment goes on, processes of both live side by side.
+            stage.at_ms += SECOND_MS
+            creator, scanner = (new, old) if second % 2 else (old, new)
+            if second > 50:
+                creator = scanner = new
+            created += stage.timers(2, stage.at_ms + (second % 7) * SECOND_MS, by=stage.process(creator))
+            for slice_no in range(SLICES):
+                stage.process(scanner).window(slice_no)
+            stage.work(workers)
+        stage.layout = new
+    stage.layout = steps[-1]
+    for shrunk in (replace(steps[-1], shards_before=steps[-2].shards_before),):
+        stage.layout = shrunk  # until the old layout's items have ended
+        stage.at_ms = max(stage.at_ms, NOW_MS + 9 * MINUTE_MS)
+        stage.serve(90, workers)
+        reconcile(stage.process().ports)
+        stage.work(workers)
+
+    assert {key.job_id: key.shard for key in far} == places
+    assert all(stage.run(key).status == "succeeded" for key in created), "nothing lost"
+    assert len(workers.started) == len(set(workers.started)), "nothing doubled"
+    for job_id in jobs:
+        job = stage.get_job(job_id)
+        assert job.next is not None
+        assert job.next.shard == shard_of(job_id, steps[-1].shards), "its chain has moved over"
+        nominal = sorted(run.key.scheduled_at_ms for run in stage.runs() if run.key.job_id == job_id)
+        assert {b - a for a, b in pairwise(nominal)} == {20 * SECOND_MS}, "no gap, no repeat"
+    stage.assert_chains_unbroken()
+    shards = {run.key.shard for run in stage.runs() if run.status == "pending"}
+    assert shards <= set(range(steps[-1].shards))
+    print(f"\n{change}: {len(created)} timers, {len(workers.started)} runs, {workers.dead_at_start} dead at start")
+
+
+def test_a_one_shot_of_the_old_layout_can_still_be_read_and_cancelled_by_its_id() -> None:
+    stage = Stage(layout(16, 0))
+    keys = stage.timers(30, NOW_MS + MINUTE_MS)
+    assert any(key.shard >= 4 for key in keys)
+    stage.layout = layout(4, 16)
+    ports = stage.process().ports
+    assert all(timers.get_timer(ports, key.job_id).status == "pending" for key in keys)
+    cancelled = [key for key in keys if key.shard >= 4]
+    for key in cancelled:
+        timers.cancel_timer(ports, key.job_id)
+    stage.at_ms = NOW_MS + MINUTE_MS
+    workers = stage.serve(1)
+    assert len(workers.started) == len(keys) - len(cancelled)
