@@ -1,6 +1,7 @@
 """Checks on slices: cursor-honest, one-owner-effect (of a slice).
 
-A pending item that `done` has passed must have been sent, or be in the care of the call that wrote it and that has
+A pending item that the cursors have passed (it lies behind `done`, and not in the part of an outage's backlog that is
+still to be served) must have been sent, or be in the care of the call that wrote it and that has
 not answered yet. When that call answers, it must have been sent; when it died, it is the reconciler's, and the
 liveness phase sees to it that it is found.
 """
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from tickwork.sim.world import World
 
 _CURSORS = ("token", "closing", "done", "audited")
-_HELD = ("owner", "lease_until_ms", "closing", "done")
+_HELD = ("owner", "lease_until_ms", "closing", "done", "late_from", "late_until", "late_at")
+
+
+_PASSING = ("done", "late_from", "late_until", "late_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +55,14 @@ class CursorChecks:
         fenced = slice_key(self._world.cell, slice_no) in process.tokens
         unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced)
         self._unsent[slice_no][ref] = unsent
-        if lease is not None and unsent.second <= lease["done"]:
+        if lease is not None and _is_behind(unsent, lease):
             self._passed(unsent, f"{process.name} put it behind the cursor")
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
             raise Violation("cursor-honest", f"{process.name} deleted the lease {before}")
         if before is None:
-            self._advanced(process, int(after["slice"].rpartition("#")[2]), after["done"])
+            self._advanced(process, after)
             return
         for name in _CURSORS:
             if after[name] < before[name]:
@@ -73,8 +77,10 @@ class CursorChecks:
             if granted != before["token"]:
                 what = f"{process.name} (token {granted}) moved {slice_id}, which is at token {before['token']}"
                 raise Violation("one-owner-effect", what)
-        if after["done"] > before["done"]:
-            self._advanced(process, int(slice_id.rpartition("#")[2]), after["done"])
+        if after["done"] > after["closing"]:
+            raise Violation("cursor-honest", f"{process.name} moved done of {slice_id} beyond closing")
+        if any(after[name] != before[name] for name in _PASSING):
+            self._advanced(process, after)
 
     def sent(self, ref: str) -> None:
         unsent = self._unsent[self._slice_of(ref)].pop(ref, None)
@@ -87,10 +93,10 @@ class CursorChecks:
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
         process.owed.clear()
 
-    def _advanced(self, process: Process, slice_no: int, done: int) -> None:
-        for unsent in list(self._unsent[slice_no].values()):
-            if unsent.second <= done:
-                self._passed(unsent, f"{process.name} advanced to {done}")
+    def _advanced(self, process: Process, lease: Item) -> None:
+        for unsent in list(self._unsent[int(lease["slice"].rpartition("#")[2])].values()):
+            if _is_behind(unsent, lease):
+                self._passed(unsent, f"{process.name} advanced to {lease['done']} {lease['late_at']}")
 
     def _passed(self, unsent: _Unsent, how: str) -> None:
         if unsent.fenced or unsent.writer.state == "ended":
@@ -112,3 +118,14 @@ class CursorChecks:
 
     def _lease(self, slice_no: int) -> Item | None:
         return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
+
+
+def _is_behind(unsent: _Unsent, lease: Item) -> bool:
+    """Whether the cursors have passed an item. (Written out again: this is what is to be checked.)"""
+    if unsent.second > lease["done"]:
+        return False
+    if not lease["late_from"] <= unsent.second <= lease["late_until"]:
+        return True
+    pk, _, sk = unsent.ref.partition("|")
+    _, shard, bucket = pk.split("#")
+    return f"{bucket}#{shard}#{sk}" <= str(lease["late_at"])

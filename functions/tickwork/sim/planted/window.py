@@ -26,7 +26,7 @@ def _first_page_only() -> Sequence[Patch]:
             return replace(page, more=None)
 
         ports = replace(self.ports, store=_Overlay(store, query=one_page))
-        pages: Any = right(replace_window(self, ports), first, last)
+        pages: Any = right(replace(self, ports=ports), first, last)
         return pages
 
     right = windows._Window._pages
@@ -42,10 +42,6 @@ class _Overlay:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._port, name)
-
-
-def replace_window(window: Any, ports: Ports) -> Any:
-    return windows._Window(ports, window.slice_no, window.until, window.holding, window.deadline_ms, window.stepped)
 
 
 def _stale_window_read() -> Sequence[Patch]:
