@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tickwork.core import backlog
 from tickwork.flows import firing, sending, ticking, windows
 from tickwork.ports import Layout, Page, Ports
 from tickwork.sim.planted.bug import Bug, Patch
@@ -82,6 +83,14 @@ def _no_lookahead() -> Sequence[Patch]:
     return [(ticking, "_due_seconds", lambda *_: set())]
 
 
+def _backlog_dropped() -> Sequence[Patch]:
+    return [(backlog, "opened", lambda lease, until: replace(lease, done=until - backlog.LIVE_S))]
+
+
+def _backlog_closed_unserved() -> Sequence[Patch]:
+    return [(windows._Window, "_work_off", lambda self, *_: backlog.closed(self._progress()))]
+
+
 BUGS = (
     Bug("a window serves its own second only", _edge_triggered),
     Bug("a window reads the first page only", _first_page_only),
@@ -91,4 +100,6 @@ BUGS = (
     Bug("partial failures of a batch are not read", _partial_failures_not_read),
     Bug("shards of the old layout are not read", _old_shards_not_read),
     Bug("the ticker does not look ahead", _no_lookahead),
+    Bug("an outage's backlog is dropped", _backlog_dropped),
+    Bug("the backlog is closed before it was served", _backlog_closed_unserved),
 )
