@@ -40,6 +40,13 @@ def test_a_key_that_was_built_is_parsed_back(key: LedgerKey) -> None:
     assert second_in(key.sk) == key.fire_second
 
 
+def test_the_last_key_is_as_wide_as_the_first() -> None:
+    """Some years beyond the last instant a bucket has nine digits: it could not be parsed, and would sort wrongly."""
+    first, last = (LedgerKey("main", 0, at_ms, "pay", "x", at_ms) for at_ms in (0, LATEST_INSTANT_MS - 1_000))
+    assert (len(first.pk), len(first.sk)) == (len(last.pk), len(last.sk))
+    assert parse_ref(last.ref) == last
+
+
 @given(KEYS, KEYS)
 def test_sort_keys_are_in_the_order_of_their_seconds(one: LedgerKey, other: LedgerKey) -> None:
     if one.fire_second < other.fire_second:

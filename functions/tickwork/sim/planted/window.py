@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tickwork.core import backlog
 from tickwork.flows import firing, sending, ticking, windows
 from tickwork.ports import Layout, Page, Ports
 from tickwork.sim.planted.bug import Bug, Patch
@@ -26,7 +27,7 @@ def _first_page_only() -> Sequence[Patch]:
             return replace(page, more=None)
 
         ports = replace(self.ports, store=_Overlay(store, query=one_page))
-        pages: Any = right(replace_window(self, ports), first, last)
+        pages: Any = right(replace(self, ports=ports), first, last)
         return pages
 
     right = windows._Window._pages
@@ -42,10 +43,6 @@ class _Overlay:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._port, name)
-
-
-def replace_window(window: Any, ports: Ports) -> Any:
-    return windows._Window(ports, window.slice_no, window.until, window.holding, window.deadline_ms, window.stepped)
 
 
 def _stale_window_read() -> Sequence[Patch]:
@@ -86,6 +83,14 @@ def _no_lookahead() -> Sequence[Patch]:
     return [(ticking, "_due_seconds", lambda *_: set())]
 
 
+def _backlog_dropped() -> Sequence[Patch]:
+    return [(backlog, "opened", lambda lease, until: replace(lease, done=until - backlog.LIVE_S))]
+
+
+def _backlog_closed_unserved() -> Sequence[Patch]:
+    return [(windows._Window, "_work_off", lambda self, *_: backlog.closed(self._progress()))]
+
+
 BUGS = (
     Bug("a window serves its own second only", _edge_triggered),
     Bug("a window reads the first page only", _first_page_only),
@@ -95,4 +100,6 @@ BUGS = (
     Bug("partial failures of a batch are not read", _partial_failures_not_read),
     Bug("shards of the old layout are not read", _old_shards_not_read),
     Bug("the ticker does not look ahead", _no_lookahead),
+    Bug("an outage's backlog is dropped", _backlog_dropped),
+    Bug("the backlog is closed before it was served", _backlog_closed_unserved),
 )
