@@ -1,6 +1,6 @@
 """Workers killed -9 at random, deliveries doubled: each effect exactly once, and the history adds up.
 
-KILL_RUNS (2000) and KILL_SEED (1) size it; `make kill-test RUNS=200` is the quick one.
+KILL_RUNS and KILL_SEED size it; `make kill-test` asks for 2,000 runs.
 """
 
 from __future__ import annotations
@@ -9,27 +9,18 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.support import postgres
+from tests.kill.world import CONCURRENCY, LEASE_S, Book, machine_with
 from tests.support.machine import Machine, eventually
 from tickwork.dev.processes import Child
-from tickwork.worker.fencing import POSTGRES_TABLE
 
-psycopg = pytest.importorskip("psycopg", reason="needs requirements/postgres.lock")
-pytestmark = pytest.mark.skipif(postgres.programs() is None, reason="needs PostgreSQL")
-
-RUNS = int(os.environ.get("KILL_RUNS", "2000"))
+RUNS = int(os.environ.get("KILL_RUNS", "200"))
 SEED = int(os.environ.get("KILL_SEED", "1"))
-WORKERS, CONCURRENCY = 4, 8
+WORKERS = 4
 BATCH = 100
-LEASE_S = 30
 KILL_EVERY_S = (1.0, 3.0)
 KILL_UNTIL = 0.97
 """Of the effects: what was lost at the end is then waited for in peace."""
@@ -37,27 +28,6 @@ WORK_S = 0.6
 """At most so long before the effect, and as long after it: kills hit both."""
 ATTEMPTS_MAX = 30
 """A run may be unlucky many times; giving up is not what is tested here."""
-TABLES = """
-CREATE TABLE begun (run_id text, attempt int, token bigint, pid int);
-CREATE TABLE booked (run_id text, token bigint);
-CREATE TABLE spared (run_id text, token bigint);
-CREATE TABLE ended (run_id text, attempt int, how text);
-"""
-WORKER = Path(__file__).with_name("booking_worker.py")
-
-
-class Book:
-    """What the jobs wrote."""
-
-    def __init__(self, dsn: str) -> None:
-        self.dsn = dsn
-
-    def rows(self, query: str, *parameters: object) -> list[Any]:
-        with psycopg.connect(self.dsn) as connection:
-            return list(connection.execute(query, parameters).fetchall())
-
-    def count(self, table: str) -> int:
-        return int(self.rows(f"SELECT count(*) FROM {table}")[0][0])
 
 
 class Kills:
@@ -79,31 +49,6 @@ class Kills:
             self.count += 1
         victim.start()
         self._next_s = time.monotonic() + self._random.uniform(*KILL_EVERY_S)
-
-
-@pytest.fixture
-def book() -> Iterator[Book]:
-    with postgres.cluster(connections_max=200) as dsn:
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            connection.execute(TABLES)
-            connection.execute(POSTGRES_TABLE)
-        yield Book(dsn)
-
-
-@contextmanager
-def machine_with(
-    folder: Path, book: Book, workers: int, api_url: str | None = None
-) -> Iterator[tuple[Machine, list[Child]]]:
-    with Machine(folder) as machine:
-        api, windows, _ = machine.children
-        environ = dict(windows.environ) | {"KILL_DSN": book.dsn}
-        windows_twice = Child("windows", (), environ, windows.log, program=("-m", "tests.kill.doubling_windows"))
-        arguments = ("worker", f"{WORKER}:app", "--pool", "payments", "--concurrency", str(CONCURRENCY))
-        told = environ | ({"TICKWORK_API_URL": api_url} if api_url else {})
-        team = [Child(f"worker-{i}", arguments, told, folder / f"worker-{i}.log") for i in range(workers)]
-        machine.children = [api, windows_twice, *team]
-        machine.start()
-        yield machine, team
 
 
 def create_timers(machine: Machine, count: int, due_in_s: float) -> dict[str, str]:

@@ -6,8 +6,10 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -135,6 +137,9 @@ def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator
         raise
 
 
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
 def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
     """A job to register, and its schedule with the warnings to show."""
     check_slug(body.team, "team")
@@ -160,10 +165,13 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     return new, schedule
 
 
-def new_timer(body: TimerIn, layout: Layout, now_ms: int) -> NewTimer:
+def new_timer(body: TimerIn, layout: Layout, now_ms: int, traceparent: str | None = None) -> NewTimer:
+    """A timer to create. A `traceparent` that is none is ignored, as the W3C's rule is."""
     check_slug(body.team, "team")
     fire_at_ms = _fire_at(body, now_ms)
     work = work_of(body, layout, None)
+    if traceparent is not None and _TRACEPARENT.fullmatch(traceparent):
+        work = replace(work, traceparent=traceparent)
     return NewTimer(body.team, fire_at_ms, work, body.client_key, _fingerprint(body))
 
 

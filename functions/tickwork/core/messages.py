@@ -59,6 +59,8 @@ class ReadyMessage:
             body["retry_ref"] = self.retry_ref
         if self.work.url:
             body["url"] = self.work.url
+        if self.work.traceparent:
+            body["traceparent"] = self.work.traceparent
         if self.work.payload_id is not None:
             body["payload_id"] = self.work.payload_id
         for name, at_ms in (("previous_at", self.previous_at_ms), ("next_at", self.next_at_ms)):

@@ -100,6 +100,8 @@ class Work:
     resources: tuple[Resource, ...] = ()
     url: str = ""
     """Where the run is pushed to, instead of waiting for a worker."""
+    traceparent: str = ""
+    """The W3C trace context of whoever created a one-shot: its run carries on that trace."""
 
     @property
     def is_unsafe(self) -> bool:
@@ -131,6 +133,7 @@ class Work:
             sign_off=item.get("sign_off"),
             url=item.get("url", ""),
             side_effects=tuple(item.get("side_effects", ())),
+            traceparent=item.get("traceparent", ""),
             resources=tuple(Resource(name, count) for name, count in item.get("resources", {}).items()),
             retry=RetryPolicy.from_item(item["retry"]) if "retry" in item else _DEFAULT_RETRY,
         )
