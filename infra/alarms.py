@@ -16,6 +16,7 @@ from infra.functions import Functions
 from infra.http_api import Api
 from infra.queues import Queues
 from tickwork.aws.signals import NAMESPACE
+from tickwork.core.keys import BUCKET_S
 from tickwork.core.slices import TICK_HORIZON_S
 from tickwork.settings import Environment
 
@@ -71,11 +72,11 @@ class Alarms(Construct):
             above=0,
             what="Ticks that no scanner could serve",
         )
-        # A tick is sent up to its horizon ahead of its time, and its age counts from then.
+        # A tick is sent up to its horizon (to the end of that minute) ahead of its time; its age counts from then.
         self._alarm(
             "ticks-age",
             queues.ticks.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
-            above=TICK_HORIZON_S + lag_max_s,
+            above=TICK_HORIZON_S + BUCKET_S + lag_max_s,
             periods=2,
             what="Ticks wait unserved: timers fire late",
         )

@@ -19,8 +19,8 @@ asset: $(VENV)/.dev ## Build the functions' package for AWS (arm64), and print i
 synth: $(VENV)/.dev node_modules/.made ## Synthesize dev, staging and prod into cdk.out: no account, no network
 	$(CDK) synth --quiet --app "$(CDK_APP)"
 
-.PHONY: templates
-templates: $(VENV)/.dev ## Test the templates: recovery, grants, cdk-nag (needs Node)
+.PHONY: infra-test
+infra-test: $(VENV)/.dev ## Test the templates: recovery, grants, cdk-nag (needs Node)
 	$(BIN)/pytest tests/infra
 
 .PHONY: deploy

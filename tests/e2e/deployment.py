@@ -25,6 +25,7 @@ REGION = "us-east-1"
 ENVIRONMENT = "dev"
 STACK = f"tickwork-{ENVIRONMENT}"
 CLI_TIMEOUT_S = 300
+BATCHED = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
 FUNCTIONS = ("api", "ticker", "scanner", "reconciler")
 
 type Credentials = dict[str, str]
@@ -121,9 +122,11 @@ class Deployment:
             ],
         }
         role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
-        iam.attach_role_policy(
-            RoleName=name, PolicyArn=f"arn:aws:iam::{account}:policy/{self.settings.prefix}-{policy}"
-        )
+        arn = f"arn:aws:iam::{account}:policy/{self.settings.prefix}-{policy}"
+        iam.attach_role_policy(RoleName=name, PolicyArn=arn)
+        version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        document = iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
+        self._allow_batches(name, document)
         return self._assume(str(role["Arn"]))
 
     def role_of(self, function: str) -> Credentials:
@@ -171,19 +174,26 @@ class Deployment:
         return repaired
 
     def _repair_batches(self) -> list[str]:
-        """MiniStack asks for an action `sqs:SendMessageBatch`; on AWS a batch is allowed by `sqs:SendMessage`. Its
-        roles get the same statements again, with the action renamed and on the same queues."""
+        """The functions' roles, for the endpoint's own names of batches."""
         functions, iam, repaired = self.client("lambda"), self.client("iam"), []
         for name in FUNCTIONS:
             found = functions.get_function_configuration(FunctionName=f"{self.settings.prefix}-{name}")
             role = str(found["Role"]).rsplit("/", 1)[1]
-            granted = iam.get_role_policy(RoleName=role, PolicyName="grants")["PolicyDocument"]
-            sending = [one for one in granted["Statement"] if "sqs:SendMessage" in one["Action"]]
-            batches = [{**one, "Action": ["sqs:SendMessageBatch"]} for one in sending]
-            document = {"Version": "2012-10-17", "Statement": batches}
-            iam.put_role_policy(RoleName=role, PolicyName="batches", PolicyDocument=json.dumps(document))
-            repaired.append(f"SendMessageBatch of {name}")
+            self._allow_batches(role, iam.get_role_policy(RoleName=role, PolicyName="grants")["PolicyDocument"])
+            repaired.append(f"batches of {name}")
         return repaired
+
+    def _allow_batches(self, role: str, granted: dict[str, Any]) -> None:
+        """MiniStack asks for `sqs:SendMessageBatch` where AWS is content with `sqs:SendMessage`, and so on. The role
+        gets the batches of just those actions that it has, on the same queues."""
+        statements = [
+            {**statement, "Action": batches}
+            for statement in granted["Statement"]
+            if (batches := [f"{action}Batch" for action in BATCHED if action in statement["Action"]])
+        ]
+        if statements:
+            document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+            self.client("iam").put_role_policy(RoleName=role, PolicyName="batches", PolicyDocument=document)
 
     def _repair_concurrency(self) -> list[str]:
         functions, name = self.client("lambda"), f"{self.settings.prefix}-scanner"
