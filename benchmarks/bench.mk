@@ -12,3 +12,7 @@ bench-idle: $(VENV)/.dev ## What a month costs with nothing due, and what lookin
 .PHONY: bench-scan
 bench-scan: $(VENV)/.dev ## How fast a scanner fires, beside a bare loop of its boto3 calls
 	$(BENCH) benchmarks.scan --rounds 9
+
+.PHONY: bench-cold
+bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside bare boto3 clients
+	$(BENCH) benchmarks.cold_start

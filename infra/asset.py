@@ -29,7 +29,7 @@ LOCK = ROOT / "requirements" / "lambda.lock"
 RUNTIME = (3, 13)
 SIZE_MB_MAX = 40
 PIP_TIMEOUT_S = 900
-NOT_SHIPPED = ("cli", "client", "conformance", "dev", "sim", "worker")
+NOT_SHIPPED = ("cli", "client", "conformance", "dev", "meter", "sim", "worker")
 """Parts of the package that no function imports, and whose dependencies are not in the lock."""
 _UTILITIES = "aws_lambda_powertools/utilities"
 UNUSED = tuple(
