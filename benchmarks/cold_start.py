@@ -1,7 +1,7 @@
 """Cold start: importing each Lambda's handler in a fresh process, beside a bare boto3 client and each of its parts.
 
-`make bench-cold`. CPU milliseconds (user and system) of the whole process less those of an empty Python; median of several
-processes, taking turns. Lambda bills the initialisation, and a vCPU share makes it longer: trust the ratios.
+`make bench-cold`. CPU milliseconds (user and system) of the whole process less those of an empty Python; median of
+several processes, taking turns. Lambda bills the initialisation, and a vCPU share makes it longer: trust the ratios.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
 .PHONY: conformance
-conformance: $(VENV)/.dev ## Hold our workers, and twelve faulty ones, against the wire protocol
+conformance: $(VENV)/.dev $(MINISTACK)/.made ## One suite for memory, moto and MiniStack; workers against the wire protocol
 	$(BIN)/pytest tests/conformance
