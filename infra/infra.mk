@@ -23,9 +23,12 @@ synth: $(VENV)/.dev node_modules/.made ## Synthesize dev, staging and prod into 
 infra-test: $(VENV)/.dev ## Test the templates: recovery, grants, cdk-nag (needs Node)
 	$(BIN)/pytest tests/infra
 
-.PHONY: deploy
-deploy: asset node_modules/.made ## Deploy to AWS: make deploy ENV=dev|staging|prod
+.PHONY: known-env
+known-env:
 	@[[ "$(ENV)" =~ ^(dev|staging|prod)$$ ]] || { echo "say which environment: make deploy ENV=dev (or staging, prod)" >&2; exit 1; }
+
+.PHONY: deploy
+deploy: known-env asset node_modules/.made ## Deploy to AWS: make deploy ENV=dev|staging|prod
 	$(CDK) deploy tickwork-$(ENV) --strict -c env=$(ENV) --app "$(CDK_APP)"
 
 .PHONY: e2e
