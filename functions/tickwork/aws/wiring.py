@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import boto3
+import botocore.session
 from botocore.config import Config
 
 from tickwork.aws.clock import RandomIds, SystemClock
@@ -40,8 +41,14 @@ _DATA_CALLS = (
 )
 
 
+@cache
+def _session() -> Any:
+    """boto3 makes the same clients, and imports the S3 transfer manager at every cold start."""
+    return botocore.session.get_session()
+
+
 def dynamodb_client(endpoint_url: str | None = None) -> DynamoDBClient:
-    client = boto3.client("dynamodb", config=_CONFIG, endpoint_url=endpoint_url)
+    client: DynamoDBClient = _session().create_client("dynamodb", config=_CONFIG, endpoint_url=endpoint_url)
     for call in _DATA_CALLS:
         client.meta.events.register(f"before-parse.dynamodb.{call}", _take_as_it_is)
     return client
@@ -57,7 +64,7 @@ def _take_as_it_is(response_dict: dict[str, Any], customized_response_dict: dict
 
 def sqs_client(endpoint_url: str | None = None, *, long_poll: bool = False) -> SQSClient:
     config = _CONFIG.merge(Config(read_timeout=30)) if long_poll else _CONFIG
-    client = boto3.client("sqs", config=config, endpoint_url=endpoint_url)
+    client: SQSClient = _session().create_client("sqs", config=config, endpoint_url=endpoint_url)
     client.meta.events.register("before-parse.sqs.SendMessageBatch", _take_as_it_is)
     return client
 
