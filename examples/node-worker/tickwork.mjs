@@ -1,6 +1,7 @@
 // A tickwork worker in plain Node (18 or later), with no dependencies: it leases runs over HTTP, so it needs no AWS
 // credentials either. The wire protocol it speaks is docs/worker-protocol.md; `worker.mjs` beside it shows its use.
 
+import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const LEASE_S = 60;
@@ -28,6 +29,7 @@ export class Worker {
   /** `jobs`: handler name -> async (ctx, payload). A job must pass `ctx.signal` on to what it awaits. */
   constructor({ api, pool, jobs, concurrency = 8, leaseS = LEASE_S, log = console.error, headers = {} }) {
     Object.assign(this, { api, pool, jobs, concurrency, leaseS, log, headers });
+    this.name = `${hostname().slice(0, 40)}-${process.pid}`;
     this.running = new Set();
     this.stopping = new AbortController();
   }
@@ -54,7 +56,7 @@ export class Worker {
 
   async #lease(max) {
     try {
-      const body = { max, lease_s: this.leaseS, wait_s: WAIT_S };
+      const body = { worker: this.name, max, lease_s: this.leaseS, wait_s: WAIT_S };
       // Not aborted by `stop`: runs in an answer nobody reads would wait for their lease to lapse.
       const path = `/pools/${encodeURIComponent(this.pool)}:lease`;
       return (await this.#post(path, body, (WAIT_S + 10) * 1000)).runs;
@@ -71,16 +73,18 @@ export class Worker {
     const beats = this.#beat(run, stop, beating.signal);
     let outcome = "succeeded";
     let error = "";
+    let errorClass; // left out of the JSON while undefined, like the receipt where there is none
     try {
       const job = this.jobs[run.handler];
       if (!job) throw new Error(`no job ${run.handler} in this worker (it has ${Object.keys(this.jobs).join(", ")})`);
       await job(contextOf(run, stop.signal), run.payload);
     } catch (failure) {
       outcome = failure instanceof FailPermanently ? "failed_permanent" : "failed";
-      error = `${failure?.constructor?.name ?? "Error"}: ${failure?.message ?? failure}`.slice(0, 1000);
+      errorClass = (failure?.constructor?.name ?? "Error").slice(0, 80);
+      error = `${errorClass}: ${failure?.message ?? failure}`.slice(0, 1000);
     }
     if (stop.signal.reason instanceof RunCancelled && outcome !== "succeeded") outcome = "cancelled";
-    await this.#complete(run, outcome, error, stop.signal); // the lease is kept until the outcome is in
+    await this.#complete(run, { outcome, error, errorClass }, stop.signal); // the lease is kept until the outcome is in
     beating.abort();
     await beats;
   }
@@ -93,7 +97,7 @@ export class Worker {
       if (done.aborted) return;
       let answer = { accepted: false, reason: "busy" };
       try {
-        const body = { runs: [{ ref: run.ref, token: run.token, lease_s: this.leaseS }] };
+        const body = { runs: [{ ref: run.ref, token: run.token, lease_s: this.leaseS, receipt: run.receipt }] };
         answer = (await this.#post("/runs:heartbeat", body, (this.leaseS * 1000) / 6)).runs[0];
       } catch (error) {
         this.log(`heartbeat failed: ${error.message}`);
@@ -105,11 +109,11 @@ export class Worker {
   }
 
   /** Until it is accepted or refused, or the lease is gone: then nothing may be completed. */
-  async #complete(run, outcome, error, signal) {
+  async #complete(run, { outcome, error, errorClass }, signal) {
     for (let round = 0; round < COMPLETE_ROUNDS_MAX; round++) {
       if (signal.reason instanceof LeaseLost) return;
       try {
-        const entry = { ref: run.ref, token: run.token, outcome, error };
+        const entry = { ref: run.ref, token: run.token, receipt: run.receipt, outcome, error, error_class: errorClass };
         const answer = (await this.#post("/runs:complete", { runs: [entry] }, 10_000)).runs[0];
         if (answer.accepted || (answer.reason !== "busy" && answer.reason !== "contended")) return;
       } catch (failure) {

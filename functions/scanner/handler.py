@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.aws.provision import SCANNER_RESERVE_MS
 from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.ticks import TickBatch
 from tickwork.aws.wiring import aws_ports, sqs_client
+from tickwork.core.queues import SCANNER_RESERVE_MS
 from tickwork.settings import Settings
 
 _settings = Settings.from_environ()

@@ -6,32 +6,60 @@ The only module that knows the names of environment variables; infra renders the
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from typing import Literal, Self
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from tickwork.core.errors import TickworkError
 from tickwork.ports import Layout
 
-_NAME = r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$"
+# Plain dataclasses, not pydantic models: every function reads them in its cold start, and most need no pydantic else.
+
+_PATTERNS = {
+    "prefix": re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?"),
+    "cell": re.compile(r"[a-z0-9-]{1,20}"),
+    "pools": re.compile(r"[a-z0-9-]+(,[a-z0-9-]+)*"),
+}
+_RANGES = {
+    "shards": (1, 9_999),
+    "slices": (1, 1_024),
+    "shards_before": (0, 9_999),
+    "retention_days": (1, 400),
+    "slice_capacity_per_s": (1, 100_000),
+}
+_WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class Settings(BaseModel):
+class BadSetting(TickworkError):
+    """A setting that this version can not run with: the process must not start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
     """What every process of one environment must agree on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    prefix: str = Field(default="tickwork-dev", pattern=_NAME)
+    prefix: str = "tickwork-dev"
     """Begins the name of every table and queue."""
-    cell: str = Field(default="main", pattern=r"^[a-z0-9-]{1,20}$")
-    shards: int = Field(default=4, ge=1, le=9_999)
-    slices: int = Field(default=2, ge=1, le=1_024)
-    shards_before: int = Field(default=0, ge=0, le=9_999)
+    cell: str = "main"
+    shards: int = 4
+    slices: int = 2
+    shards_before: int = 0
     """The number of shards before the last change of it, until the old layout's items have ended."""
-    pools: str = Field(default="default", pattern=r"^[a-z0-9-]+(,[a-z0-9-]+)*$")
-    retention_days: int = Field(default=30, ge=1, le=400)
-    slice_capacity_per_s: int = Field(default=500, ge=1, le=100_000)
+    pools: str = "default"
+    retention_days: int = 30
+    push_private: bool = False
+    """Pushes may reach private addresses: for one's own machine, never for a deployed environment."""
+    slice_capacity_per_s: int = 500
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
+
+    def __post_init__(self) -> None:
+        for name, pattern in _PATTERNS.items():
+            if not pattern.fullmatch(getattr(self, name)):
+                raise BadSetting(f"{_variable(name)} is {getattr(self, name)!r}: it does not match {pattern.pattern}")
+        for name, (least, most) in _RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise BadSetting(f"{_variable(name)} is {getattr(self, name)}: it must be {least} to {most}")
 
     def layout(self) -> Layout:
         return Layout(
@@ -41,6 +69,7 @@ class Settings(BaseModel):
             shards_before=self.shards_before,
             pools=tuple(self.pools.split(",")),
             retention_s=self.retention_days * 86_400,
+            push_private=self.push_private,
             slice_capacity_per_s=self.slice_capacity_per_s,
         )
 
@@ -48,24 +77,57 @@ class Settings(BaseModel):
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
         """Read TICKWORK_PREFIX, TICKWORK_SHARDS, ...; a variable that is not there keeps its default."""
         environ = os.environ if environ is None else environ
-        found = {name: environ[_variable(name)] for name in cls.model_fields if _variable(name) in environ}
-        return cls.model_validate(found)
+        named = {f.name: _variable(f.name) for f in fields(cls)}
+        return cls(**{name: _read(name, environ[key]) for name, key in named.items() if key in environ})
 
     def to_environ(self) -> dict[str, str]:
-        return {_variable(name): str(getattr(self, name)) for name in type(self).model_fields}
+        return {_variable(f.name): str(getattr(self, f.name)) for f in fields(self)}
+
+
+def _read(name: str, text: str) -> Any:
+    try:
+        if name in _RANGES:
+            return int(text)
+        return _WORDS[text.lower()] if name == "push_private" else text
+    except (ValueError, KeyError):
+        raise BadSetting(f"{_variable(name)} is {text!r}: it can not be read") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PushSecrets:
+    """The master secrets that pushes are signed with, the newest first (TICKWORK_PUSH_SECRETS, comma-separated).
+    Apart from `Settings`, so that only the function that pushes ever gets them."""
+
+    secrets: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.secrets) <= SECRETS_MAX:
+            raise BadSetting(f"TICKWORK_PUSH_SECRETS must hold 1 to {SECRETS_MAX} secrets")
+        if any(len(secret) < SECRET_CHARS_MIN for secret in self.secrets):
+            raise BadSetting(f"TICKWORK_PUSH_SECRETS: each secret needs {SECRET_CHARS_MIN} characters or more")
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
+        text = (os.environ if environ is None else environ).get("TICKWORK_PUSH_SECRETS", "")
+        return cls(tuple(secret.strip() for secret in text.split(",") if secret.strip()))
+
+
+SECRETS_MAX = 4
+SECRET_CHARS_MIN = 32
 
 
 def _variable(field: str) -> str:
     return f"TICKWORK_{field.upper()}"
 
 
-class Environment(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
     """One environment that `cdk deploy` can make. Differences between environments are here and nowhere else."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Literal["dev", "staging", "prod"]
     shards: int
+    shards_before: int = 0
+    """The old number of shards, from a change of it until the last timer of the old layout has ended."""
     slices: int
     pools: tuple[str, ...]
     retention_days: int
@@ -76,6 +138,9 @@ class Environment(BaseModel):
     """Reserved for the scanner: at least one for each slice, so that no other function can starve firing."""
     alarm_after_lag_s: int
     """The platform is paged when fire lag stays above this."""
+    api_requests_per_s: int
+    api_requests_burst: int
+    """What the HTTP API lets through before it answers 429."""
     slice_capacity_per_s: int = 500
     """See `Settings`."""
 
@@ -83,6 +148,7 @@ class Environment(BaseModel):
         return Settings(
             prefix=f"tickwork-{self.name}",
             shards=self.shards,
+            shards_before=self.shards_before,
             slices=self.slices,
             pools=",".join(self.pools),
             retention_days=self.retention_days,
@@ -90,7 +156,7 @@ class Environment(BaseModel):
         )
 
 
-ENVIRONMENTS = {
+ENVIRONMENTS: dict[str, Environment] = {
     environment.name: environment
     for environment in (
         Environment(
@@ -103,6 +169,8 @@ ENVIRONMENTS = {
             log_retention_days=7,
             scanner_concurrency=4,
             alarm_after_lag_s=60,
+            api_requests_per_s=50,
+            api_requests_burst=100,
         ),
         Environment(
             name="staging",
@@ -114,6 +182,8 @@ ENVIRONMENTS = {
             log_retention_days=30,
             scanner_concurrency=16,
             alarm_after_lag_s=30,
+            api_requests_per_s=200,
+            api_requests_burst=400,
         ),
         Environment(
             name="prod",
@@ -125,6 +195,8 @@ ENVIRONMENTS = {
             log_retention_days=90,
             scanner_concurrency=48,
             alarm_after_lag_s=10,
+            api_requests_per_s=1_000,
+            api_requests_burst=2_000,
         ),
     )
 }

@@ -98,7 +98,7 @@ class Proxy:
             if name == "microburst_requests_total":
                 seen = int(value)
             elif found := re.match(r'microburst_faults_total\{.*action="([^"]*)"', name):
-                faults[found[1]] += int(value)
+                faults[re.sub(r"latency.*", "latency", found[1]).replace("error:x", "partial failure")] += int(value)
         return seen, faults
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.fakes import NOW_MS, CountingIds, KeptSignals
-from tickwork.aws.provision import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S, TICKS_VISIBILITY_S
 from tickwork.aws.ticks import TickBatch
 from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref, slice_key
+from tickwork.core.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S, TICKS
 from tickwork.core.records import CatchUp, Job, Run, SliceLease, Work
 from tickwork.core.schedule import parse_schedule
 from tickwork.core.tables import JOBS, LEASES, TIMERS, Index, Table
@@ -295,7 +295,7 @@ class Stage:
             due.append(heapq.heappop(self._ticks)[2])
         held = {str(tick.number): tick for tick in due}
         for tick in due:  # hidden, not gone: it comes back if this scanner dies
-            heapq.heappush(self._ticks, (self.at_ms + TICKS_VISIBILITY_S * SECOND_MS, tick.number, tick))
+            heapq.heappush(self._ticks, (self.at_ms + TICKS.visibility_s * SECOND_MS, tick.number, tick))
         process = scanner or self.process()
         batch = TickBatch(process.ports, _Visibility(self, held), "stage")  # type: ignore[arg-type]
         again = batch.serve([(name, name, tick.body) for name, tick in held.items()], budget_ms=WINDOW_BUDGET_MS)

@@ -1,4 +1,4 @@
-"""A process that is killed between any two of its port calls: whoever comes next does the rest, nothing is lost."""
+"""A process is killed between any two of its port calls: whoever comes next does the rest, and nothing is lost."""
 
 from __future__ import annotations
 

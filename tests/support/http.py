@@ -18,6 +18,7 @@ class _Context:
 class ApiUnderTest:
     def __init__(self, ports: Ports) -> None:
         self._app = build_app(ports)
+        self.headers: dict[str, str] = {}
 
     def call(self, method: str, path: str, body: object = None, **query: str) -> tuple[int, Any]:
         """(status, JSON body). `body` may be bytes, to send what is not JSON."""
@@ -32,7 +33,7 @@ class ApiUnderTest:
             "version": "2.0",
             "rawPath": path,
             "rawQueryString": "",
-            "headers": {"content-type": "application/json"},
+            "headers": {"content-type": "application/json"} | self.headers,
             "queryStringParameters": query,
             "requestContext": {"http": {"method": method, "path": path}, "stage": "$default"},
             "body": base64.b64encode(raw).decode(),

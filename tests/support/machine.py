@@ -21,9 +21,23 @@ WORKER = Path(__file__).with_name("effects_worker.py")
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A free port; TICKWORK_TEST_PORTS=4700-4749 keeps to a range."""
+    first, _, last = os.environ.get("TICKWORK_TEST_PORTS", "0-0").partition("-")
+    candidates = list(range(int(first), int(last) + 1))
+    for port in candidates[os.getpid() % len(candidates) :] + candidates:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found = int(probe.getsockname()[1])
+            if found not in _given:
+                _given.add(found)
+                return found
+    raise RuntimeError(f"no free port in {first}-{last}")
+
+
+_given: set[int] = set()
 
 
 def eventually[T](look: Callable[[], T], wanted: Callable[[T], bool], within_s: float, every_s: float = 0.25) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
@@ -17,7 +17,7 @@ from tickwork.core.writes import Committed, Item, Refused, Write
 from tickwork.flows import jobs, runs, timers
 from tickwork.flows.runs import Started
 from tickwork.flows.windows import run_window
-from tickwork.ports import Layout, Ports
+from tickwork.ports import Layout, Ports, Store
 from tickwork.store.memory import MemoryStore
 
 
@@ -25,28 +25,28 @@ class Crash(Exception):
     """The process ends here."""
 
 
-class CountingStore(MemoryStore):
-    """Counts what DynamoDB would bill, and crashes where a test asks for it."""
+class WatchedStore:
+    """Any store, watched: counts what DynamoDB would bill, and crashes or interferes where a test asks for it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
         self.commits: list[Sequence[Write]] = []
         self.reads = 0
         self.crash_after_commits: int | None = None
-        self.before_commit: Any = None
+        self.before_commit: Callable[[], object] | None = None
+        self.get_many, self.query = inner.get_many, inner.query
+        self.query_index, self.scan = inner.query_index, inner.scan
 
     def get(self, table: Table, key: Item) -> Item | None:
         self.reads += 1
-        return super().get(table, key)
+        return self._inner.get(table, key)
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
         if self.before_commit is not None:
             interfere, self.before_commit = self.before_commit, None
             interfere()
         self.commits.append(writes)
-        reads = self.reads
-        result = super().commit(writes)
-        self.reads = reads  # the answer of an update is no read
+        result = self._inner.commit(writes)
         if self.crash_after_commits is not None:
             self.crash_after_commits -= 1
             if self.crash_after_commits == 0:
@@ -54,12 +54,23 @@ class CountingStore(MemoryStore):
                 raise Crash
         return result
 
+    def items(self, table: Table) -> list[Item]:
+        """Everything in a table."""
+        items: list[Item] = []
+        after: Item | None = None
+        while True:
+            page, after = self._inner.scan(table, limit=500, after=after)
+            items += page
+            if after is None:
+                return items
+
 
 class World:
     """One slice of two shards, one pool, and the calls that a client, a scanner and a worker make."""
 
-    def __init__(self) -> None:
-        self.clock, self.store, self.outbox = FakeClock(), CountingStore(), RememberingSender()
+    def __init__(self, store: Store | None = None) -> None:
+        self.clock, self.outbox = FakeClock(), RememberingSender()
+        self.store = WatchedStore(store or MemoryStore())
         self.signals, self.ids = KeptSignals(), CountingIds()
         layout = Layout(shards=2, slices=1, pools=("default",))
         self.ports = Ports(self.clock, self.store, self.outbox, self.signals, self.ids, layout)

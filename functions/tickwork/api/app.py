@@ -156,9 +156,12 @@ def _preview(ports: Ports, schedule: Schedule, team: str, after_ms: int, count: 
 
 
 def _timer_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
+    def traceparent() -> str | None:
+        return app.current_event.headers.get("traceparent")
+
     @app.post("/timers")
     def create_timer() -> Response[str]:
-        new = requests.new_timer(body_of(app, TimerIn), ports.layout, ports.clock.now_ms())
+        new = requests.new_timer(body_of(app, TimerIn), ports.layout, ports.clock.now_ms(), traceparent())
         (created,) = timers.create_timers(ports, [new])
         return json_response(views.timer_view(created.run), 201 if created.is_new else 200)
 
@@ -169,7 +172,7 @@ def _timer_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         new = []
         for index, one in enumerate(bodies):
             with fields_under(f"timers.{index}"):
-                new.append(requests.new_timer(one, ports.layout, now_ms))
+                new.append(requests.new_timer(one, ports.layout, now_ms, traceparent()))
         _refuse_repeated_keys(bodies)
         created = timers.create_timers(ports, new)
         return json_response({"timers": [views.timer_view(one.run) for one in created]}, 201)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tickwork.core.attempts import LEASE_S_MAX, LEASE_S_MIN
 from tickwork.core.chain import LAST_N_MAX
+from tickwork.core.push_targets import URL_CHARS_MAX
 
 BULK_MAX = 100
 RUNS_PER_CALL_MAX = 25
@@ -21,14 +22,31 @@ type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # Built when a body of its kind first comes: a cold start pays for the one model it needs.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class TargetIn(Body):
-    pool: Text
+    """Who does it: a pool's workers, or a URL that the run is pushed to."""
+
+    pool: Text | None = None
     """The pool whose workers get the run."""
     handler: Text | None = None
     """The name the job function is registered under in the worker; a job's own name when left out."""
+    url: Annotated[str, Field(max_length=URL_CHARS_MAX)] | None = None
+    """A public http(s) URL: each attempt is a signed POST to it."""
+    max_concurrency: int = Field(default=10, ge=1, le=100)
+    """Of a URL: how many pushes of the team its origin gets at a time."""
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if (self.pool is None) == (self.url is None):
+            raise ValueError("give either `pool` or `url`")
+        if self.url is None and "max_concurrency" in self.model_fields_set:
+            raise ValueError("`max_concurrency` goes with `url`; a pool's jobs limit themselves by `resources`")
+        if self.url is not None and self.handler is not None:
+            raise ValueError("`handler` goes with `pool`")
+        return self
 
 
 class RetryIn(Body):

@@ -6,20 +6,21 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
-from tickwork.api.models import PAYLOAD_BYTES_MAX, Body, JobIn, TargetIn, TimerIn, WorkIn
-from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
+from tickwork.api.models import Body, JobIn, TimerIn
+from tickwork.api.work import work_of
+from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
 from tickwork.core.keys import LedgerKey, parse_ref
-from tickwork.core.messages import compact_json
-from tickwork.core.records import CatchUp, Resource, RetryPolicy, Work, without_defaults
+from tickwork.core.records import CatchUp, without_defaults
 from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
@@ -126,25 +127,6 @@ def key_of(ref: str, field: str) -> LedgerKey:
         ) from None
 
 
-def payload_text(payload: object) -> str | None:
-    """The payload as compact JSON text, within the limit. Checked when it is created, not when it fires."""
-    if payload is None:
-        return None
-    text = compact_json(payload)
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > PAYLOAD_BYTES_MAX:
-        raise PayloadTooLarge(
-            f"the payload has {size} bytes",
-            field="payload",
-            remedy=f"keep it to {PAYLOAD_BYTES_MAX} bytes of JSON, or store it elsewhere and send a reference",
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidField("the text has half a surrogate pair", field="payload", remedy="send valid Unicode") from None
-    return text
-
-
 @contextmanager
 def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator[None]:
     """Name the fields of errors by where the client wrote them: `schedule.cron.hour`, `timers.3.at`."""
@@ -155,35 +137,7 @@ def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator
         raise
 
 
-def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
-    """The work a job or timer asks for."""
-    target: TargetIn = body.target
-    if target.pool not in layout.pools:
-        raise InvalidField(
-            f"there is no pool {target.pool[:80]!r} here",
-            field="target.pool",
-            remedy=f"pools of this environment: {', '.join(layout.pools)}",
-        )
-    handler = target.handler or default_handler
-    if handler is None:
-        raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
-    check_slug(handler, "target.handler")
-    retry = RetryPolicy.from_item(body.retry_policy.model_dump())
-    return Work(
-        target.pool,
-        handler,
-        payload_text(body.payload),
-        lease_s=body.lease_s,
-        retry=retry,
-        max_duration_s=body.max_duration_s,
-        idempotency_class=body.idempotency_class,
-        sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
-        side_effects=tuple(body.side_effects),
-        resources=tuple(
-            Resource(check_slug(one.name, f"resources.{i}.name"), one.max_concurrency)
-            for i, one in enumerate(body.resources)
-        ),
-    )
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
@@ -211,10 +165,13 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     return new, schedule
 
 
-def new_timer(body: TimerIn, layout: Layout, now_ms: int) -> NewTimer:
+def new_timer(body: TimerIn, layout: Layout, now_ms: int, traceparent: str | None = None) -> NewTimer:
+    """A timer to create. A `traceparent` that is none is ignored, as the W3C's rule is."""
     check_slug(body.team, "team")
     fire_at_ms = _fire_at(body, now_ms)
     work = work_of(body, layout, None)
+    if traceparent is not None and _TRACEPARENT.fullmatch(traceparent):
+        work = replace(work, traceparent=traceparent)
     return NewTimer(body.team, fire_at_ms, work, body.client_key, _fingerprint(body))
 
 
@@ -229,7 +186,7 @@ def _fire_at(body: TimerIn, now_ms: int) -> int:
     if due_ms is None:
         raise InvalidField("it has passed", field=field, remedy="give a later time, or a delay")
     if due_ms >= LATEST_INSTANT_MS:
-        raise InvalidField("it is too far ahead", field=field, remedy="stay before the year 2200")
+        raise InvalidField("it is too far ahead", field=field, remedy="stay before the year 2150")
     return due_ms
 
 
@@ -237,25 +194,6 @@ def _fingerprint(body: Body) -> str:
     """Identifies what the client asked for, as it asked: the same delay asked twice is the same request. Defaults
     are left out, so that a field added later does not make an old request a new one."""
     return hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def shown(work: Work) -> dict[str, Any]:
-    """Target, lease and retry policy as the API shows them. The payload is shown where it is inline."""
-    body: dict[str, Any] = {
-        "target": {"pool": work.pool, "handler": work.handler},
-        "lease_s": work.lease_s,
-        "retry_policy": asdict(work.retry),
-        "idempotency_class": work.idempotency_class,
-        **({"max_duration_s": work.max_duration_s} if work.max_duration_s else {}),
-        **({"unsafe_sign_off": dict(work.sign_off)} if work.sign_off else {}),
-        **({"side_effects": list(work.side_effects)} if work.side_effects else {}),
-        **({"resources": [asdict(one) for one in work.resources]} if work.resources else {}),
-    }
-    if work.payload is not None:
-        body["payload"] = json.loads(work.payload)
-    elif work.payload_id is not None:
-        body["payload_id"] = work.payload_id
-    return body
 
 
 def when(instant_ms: int) -> str | None:

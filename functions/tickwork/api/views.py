@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.api.requests import catch_up_shown, shown, when
+from tickwork.api.requests import catch_up_shown, when
+from tickwork.api.work import shown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.lifecycle import WAITING
 from tickwork.core.records import Job, Run

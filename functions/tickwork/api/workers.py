@@ -21,7 +21,7 @@ from tickwork.core.records import Run
 from tickwork.flows import pulling, runs
 from tickwork.flows.ending import Ended
 from tickwork.flows.pulling import Leased
-from tickwork.ports import Ports
+from tickwork.ports import PUSH_POOL, Ports
 
 
 def add_worker_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
@@ -46,11 +46,12 @@ def add_worker_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
 
     @app.post("/pools/<pool>:lease")
     def lease_runs(pool: str) -> Response[str]:
-        if pool not in ports.layout.pools:
+        pools = [name for name in ports.layout.pools if name != PUSH_POOL]
+        if pool not in pools:
             raise NotFound(
-                f"there is no pool {pool[:80]!r} here",
+                f"there is no pool {pool[:80]!r} for workers here",
                 field="pool",
-                remedy=f"pools of this environment: {', '.join(ports.layout.pools)}",
+                remedy=f"pools of this environment: {', '.join(pools)}",
             )
         body = body_of(app, LeaseIn)
         leased = pulling.lease_runs(ports, pool, body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s)

@@ -38,15 +38,17 @@ class SqsSender:
             url = self.queue_url(queue)
         except ClientError as error:
             return _all(messages, error)
-        except (ConnectionFailed, HTTPClientError):
-            return SendReport(failed=tuple(range(len(messages))))
+        except (ConnectionFailed, HTTPClientError) as error:
+            return SendReport(failed=tuple(range(len(messages))), why=repr(error))
         failed: list[int] = []
         refused: list[tuple[int, str]] = []
+        why = ""
         for batch in pack(messages):
             report = self._send_batch(url, [messages[i] for i in batch])
             failed += [batch[i] for i in report.failed]
-            refused += [(batch[i], why) for i, why in report.refused]
-        return SendReport(tuple(failed), tuple(refused))
+            refused += [(batch[i], reason) for i, reason in report.refused]
+            why = report.why or why
+        return SendReport(tuple(failed), tuple(refused), why)
 
     def queue_url(self, queue: str) -> str:
         if queue not in self._urls:
@@ -59,8 +61,8 @@ class SqsSender:
             answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         except ClientError as error:
             return _all(messages, error)
-        except (ConnectionFailed, HTTPClientError):
-            return SendReport(failed=tuple(range(len(messages))))  # perhaps sent: a duplicate dies at start
+        except (ConnectionFailed, HTTPClientError) as error:
+            return SendReport(failed=tuple(range(len(messages))), why=repr(error))  # or sent: a duplicate dies at start
         sent = {int(entry["Id"]) for entry in answer.get("Successful", [])}
         at_fault = {
             int(entry["Id"]): f"{entry.get('Code')}: {entry.get('Message', '')}"
@@ -68,7 +70,9 @@ class SqsSender:
             if entry.get("SenderFault") and "hrottl" not in entry.get("Code", "")
         }
         failed = tuple(i for i in range(len(messages)) if i not in sent and i not in at_fault)
-        return SendReport(failed, tuple((i, why) for i, why in at_fault.items() if i not in sent))
+        codes = sorted({str(entry.get("Code")) for entry in answer.get("Failed", [])})
+        refused = tuple((i, why) for i, why in at_fault.items() if i not in sent)
+        return SendReport(failed, refused, ", ".join(codes) or "entries were left out of the answer")
 
 
 class SqsReceiver:
@@ -126,4 +130,4 @@ def _all(messages: Sequence[OutMessage], error: ClientError) -> SendReport:
     code = error.response["Error"]["Code"]
     if code in _NO_QUEUE:
         return SendReport(refused=tuple((i, f"the queue does not exist ({code})") for i in range(len(messages))))
-    return SendReport(failed=tuple(range(len(messages))))
+    return SendReport(failed=tuple(range(len(messages))), why=str(error))

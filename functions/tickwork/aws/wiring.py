@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import boto3
+import botocore.session
 from botocore.config import Config
 
 from tickwork.aws.clock import RandomIds, SystemClock
@@ -23,16 +25,48 @@ _CONFIG = Config(
     read_timeout=5,
     retries={"mode": "standard", "max_attempts": 3},
     max_pool_connections=32,
+    # The parameters are made by our stores alone, which are tested; checking them takes as long as all the rest.
+    parameter_validation=False,
+)
+
+_DATA_CALLS = (
+    "GetItem",
+    "BatchGetItem",
+    "Query",
+    "Scan",
+    "PutItem",
+    "UpdateItem",
+    "DeleteItem",
+    "TransactWriteItems",
 )
 
 
+@cache
+def _session() -> Any:
+    """boto3 makes the same clients, and imports the S3 transfer manager at every cold start."""
+    return botocore.session.get_session()
+
+
 def dynamodb_client(endpoint_url: str | None = None) -> DynamoDBClient:
-    return boto3.client("dynamodb", config=_CONFIG, endpoint_url=endpoint_url)
+    client: DynamoDBClient = _session().create_client("dynamodb", config=_CONFIG, endpoint_url=endpoint_url)
+    for call in _DATA_CALLS:
+        client.meta.events.register(f"before-parse.dynamodb.{call}", _take_as_it_is)
+    return client
+
+
+def _take_as_it_is(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
+    """The JSON of these calls has the very shape that botocore would copy it into, value by value; only binary values
+    and times, of which our items have none, would differ. An error is left to botocore."""
+    if response_dict["status_code"] == 200:
+        customized_response_dict.update(json.loads(response_dict["body"]))
+        response_dict["body"] = b"{}"
 
 
 def sqs_client(endpoint_url: str | None = None, *, long_poll: bool = False) -> SQSClient:
     config = _CONFIG.merge(Config(read_timeout=30)) if long_poll else _CONFIG
-    return boto3.client("sqs", config=config, endpoint_url=endpoint_url)
+    client: SQSClient = _session().create_client("sqs", config=config, endpoint_url=endpoint_url)
+    client.meta.events.register("before-parse.sqs.SendMessageBatch", _take_as_it_is)
+    return client
 
 
 def aws_ports(

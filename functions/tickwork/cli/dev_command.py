@@ -56,6 +56,15 @@ def serve_windows() -> None:
     serve_windows_until_told()
 
 
+@serve_group.command("push")
+@click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True)
+def serve_push(threads: int) -> None:
+    """Push runs to their URLs (the pool `push`; needs TICKWORK_PUSH_SECRETS)."""
+    from tickwork.dev.serving import serve_push_until_told
+
+    serve_push_until_told(threads)
+
+
 @serve_group.command("setup")
 def serve_setup() -> None:
     """Create the tables and queues that are missing."""

@@ -16,6 +16,7 @@ from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.next_command import next_command
 from tickwork.cli.runs_commands import runs_group
 from tickwork.cli.timers_commands import timers_group
+from tickwork.cli.verify_command import verify_command
 from tickwork.cli.worker_command import worker_command
 from tickwork.client import ApiRefused, ApiUnreachable
 
@@ -69,6 +70,7 @@ for command in (
     dead_letters_group,
     next_command,
     worker_command,
+    verify_command,
     dev_command,
     serve_group,
 ):

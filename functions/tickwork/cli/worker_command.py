@@ -52,7 +52,7 @@ def worker_command(
     from tickwork.dev.signals import log_lines_to_stderr
     from tickwork.worker.clock import WorkerClock
     from tickwork.worker.logs import RunNames
-    from tickwork.worker.process import Worker, WorkerOptions
+    from tickwork.worker.process import Worker, WorkerOptions, worker_name
     from tickwork.worker.sources import LONG_POLL_S, LeaseSource, Source
 
     log_lines_to_stderr()
@@ -62,7 +62,15 @@ def worker_command(
     client, clock, stopping = ApiClient(api), WorkerClock(), threading.Event()
     source: Source
     if over_http:
-        source = LeaseSource(pool=pool, api=client, stopping=stopping, clock=clock, lease_s=lease_s, wait_s=LONG_POLL_S)
+        source = LeaseSource(
+            pool=pool,
+            worker=worker_name(),
+            api=client,
+            stopping=stopping,
+            clock=clock,
+            lease_s=lease_s,
+            wait_s=LONG_POLL_S,
+        )
     else:
         source = _queue_source(prefix, pool, client, stopping, clock)
     worker = Worker(app, source, client, WorkerOptions(concurrency, grace_s), stopping, clock)
@@ -104,17 +112,22 @@ def load_app(app_at: str) -> App:
     """The App that `module:name` or `path/file.py:name` names."""
     from tickwork.worker import App
 
+    return load_named(app_at, App)
+
+
+def load_named[T](app_at: str, kind: type[T]) -> T:
+    """What `module:name` or `path/file.py:name` names."""
     place, colon, name = app_at.rpartition(":")
     if not colon or not place:
-        raise click.UsageError("write it as MODULE:APP or path/to/file.py:APP")
+        raise click.UsageError("write it as MODULE:NAME or path/to/file.py:NAME")
     try:
         module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     except ImportError as error:
         raise click.UsageError(f"{place} can not be imported: {error}") from error
-    app = getattr(module, name, None)
-    if not isinstance(app, App):
-        raise click.UsageError(f"{place} has no App named {name!r}")
-    return app
+    found = getattr(module, name, None)
+    if not isinstance(found, kind):
+        raise click.UsageError(f"{place} has no {kind.__name__} named {name!r}")
+    return found
 
 
 def _load_module(name: str) -> object:
@@ -123,7 +136,10 @@ def _load_module(name: str) -> object:
 
 
 def _load_file(path: Path) -> object:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path.absolute()):
+        return known
+    spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
     if spec is None or spec.loader is None or not path.exists():
         raise ImportError(f"there is no file {path}")
     module = importlib.util.module_from_spec(spec)

@@ -64,14 +64,30 @@ class ApiClient:
             if cursor is None:
                 return found
 
-    def post(self, path: str, body: object, *, repeat: bool = True, timeout_s: float = TIMEOUT_S) -> Any:
-        return self.call("POST", path, body, repeat=repeat, timeout_s=timeout_s)
+    def post(
+        self,
+        path: str,
+        body: object,
+        *,
+        repeat: bool = True,
+        timeout_s: float = TIMEOUT_S,
+        traceparent: str | None = None,
+    ) -> Any:
+        """`traceparent`: the W3C trace that a timer's run is to carry on."""
+        return self.call("POST", path, body, repeat=repeat, timeout_s=timeout_s, traceparent=traceparent)
 
     def delete(self, path: str) -> Any:
         return self.call("DELETE", path)
 
     def call(
-        self, method: str, path: str, body: object = None, *, repeat: bool = True, timeout_s: float = TIMEOUT_S
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        repeat: bool = True,
+        timeout_s: float = TIMEOUT_S,
+        traceparent: str | None = None,
     ) -> Any:
         """The answer's JSON; `timeout_s` bounds each try. ApiRefused (4xx), or ApiUnreachable (after the last try)."""
         text = None if body is None else json.dumps(body).encode()
@@ -84,7 +100,7 @@ class ApiClient:
                     method,
                     self.url + path,
                     body=text,
-                    headers=self._headers(method, path, text),
+                    headers=self._headers(method, path, text) | ({"traceparent": traceparent} if traceparent else {}),
                     timeout=timeout_s,
                 )
             except urllib3.exceptions.HTTPError as error:

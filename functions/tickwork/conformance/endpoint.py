@@ -41,6 +41,7 @@ def serve(platform: Platform, port: int) -> ThreadingHTTPServer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgement of its headers
     world: Platform
     server: ThreadingHTTPServer
 

@@ -172,7 +172,7 @@ class Platform:
         for run in self._poll(most, wait_s, is_open, ready):
             granted = self._grant(run, lease_s)
             self.note("start", run.ref, lease_s=lease_s)
-            leased.append({**run.body, **granted, "payload": run.body.get("payload")})
+            leased.append({**run.body, **granted, "payload": run.body.get("payload"), "receipt": run.receipt})
         return leased
 
     def heartbeat(self, entry: Entry) -> Entry:

@@ -191,6 +191,17 @@ def beats_each_third(bench: Bench) -> None:
     bench.check(bench.seen("receive", run) <= 1, "the message stayed hidden")
 
 
+@scenario(LEASE)
+def hands_back_the_receipt(bench: Bench) -> None:
+    """Heartbeats and completes of a leased run carry its receipt, with which the platform keeps its message"""
+    run = bench.send(work_s=1.5)
+    bench.begin()
+    ends(bench, run, "succeeded")
+    calls = [*bench.platform.of("heartbeat", run.ref), *bench.platform.of("complete", run.ref)]
+    bench.check(len(calls) >= 2, "there are a heartbeat and a complete")
+    bench.check(all(call.facts.get("receipt") == run.receipt for call in calls), "each carries the receipt")
+
+
 @scenario(SQS, LEASE)
 def forgives_one_failed_beat(bench: Bench) -> None:
     """One failed heartbeat is forgiven"""
@@ -246,12 +257,12 @@ def stops_when_cancelled(bench: Bench) -> None:
 @scenario(SQS, LEASE)
 def takes_only_what_it_can_run(bench: Bench) -> None:
     """No run is started before there is room to run it: none waits in the worker while its lease runs"""
-    runs = [bench.send(work_s=0.7, lease_s=30) for _ in range(20)]
+    runs = [bench.send(work_s=2.0, lease_s=30) for _ in range(20)]
     bench.begin()
     for run in runs:
         bench.wait_for("accepted", run, "all are completed", within_s=40)
         start, began = (bench.platform.of(kind, run.ref)[0].at_s for kind in ("start", "began"))
-        bench.check(began - start < 0.65, f"it ran as soon as it was started (after {began - start:.2f} s)")
+        bench.check(began - start < 1.8, f"it ran as soon as it was started (after {began - start:.2f} s)")
 
 
 @scenario(SQS, LEASE)

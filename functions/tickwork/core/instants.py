@@ -13,15 +13,16 @@ MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
-# Fire seconds are written with ten digits, and zone data beyond this year is guesswork anyway.
-LATEST_INSTANT_MS = 7_258_118_400_000  # 2200-01-01T00:00:00Z
+# Minutes are written with eight digits in keys, which ends in 2160; zone data beyond this is guesswork anyway.
+LATEST_INSTANT_MS = 5_680_281_600_000  # 2150-01-01T00:00:00Z
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_NAIVE = datetime(1970, 1, 1)  # only ever written out, with a Z
 
 
 def iso(instant_ms: int) -> str:
     """The frozen text form, to the second: 1793516400000 -> '2026-11-01T07:00:00Z'."""
-    return (_EPOCH + timedelta(seconds=instant_ms // SECOND_MS)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{(_EPOCH_NAIVE + timedelta(seconds=instant_ms // SECOND_MS)).isoformat()}Z"
 
 
 def iso_ms(instant_ms: int) -> str:

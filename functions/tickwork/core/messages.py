@@ -15,11 +15,11 @@ from tickwork.core.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.records import Work
 
 MESSAGE_VERSION = 1
-_COMPACT = (",", ":")
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def compact_json(value: object) -> str:
-    return json.dumps(value, separators=_COMPACT, ensure_ascii=False)
+    return _COMPACT.encode(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,19 @@ class ReadyMessage:
         }
         if self.retry_ref:
             body["retry_ref"] = self.retry_ref
+        if self.work.url:
+            body["url"] = self.work.url
+        if self.work.traceparent:
+            body["traceparent"] = self.work.traceparent
         if self.work.payload_id is not None:
             body["payload_id"] = self.work.payload_id
-        elif self.work.payload is not None:
-            body["payload"] = json.loads(self.work.payload)
         for name, at_ms in (("previous_at", self.previous_at_ms), ("next_at", self.next_at_ms)):
             if at_ms:
                 body[name] = iso(at_ms)
-        return compact_json(body)
+        text = compact_json(body)
+        if self.work.payload is None or self.work.payload_id is not None:
+            return text
+        return f'{text[:-1]},"payload":{self.work.payload}}}'  # it is JSON text already, and may be long
 
 
 def read_ready(text: str) -> dict[str, Any]:

@@ -60,6 +60,9 @@ class RetryPolicy:
         return cls(**(item | lists))
 
 
+_DEFAULT_RETRY = RetryPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class CatchUp:
     """What becomes of occurrences missed in an outage (spec F8). `last` counts with policy 'last' only."""
@@ -95,6 +98,10 @@ class Work:
     """Who took it upon them, and why, that an `unsafe` job may be lost."""
     side_effects: tuple[str, ...] = ()
     resources: tuple[Resource, ...] = ()
+    url: str = ""
+    """Where the run is pushed to, instead of waiting for a worker."""
+    traceparent: str = ""
+    """The W3C trace context of whoever created a one-shot: its run carries on that trace."""
 
     @property
     def is_unsafe(self) -> bool:
@@ -124,9 +131,11 @@ class Work:
             max_duration_s=item.get("max_duration_s", 0),
             idempotency_class=item.get("idempotency_class", KEYED),
             sign_off=item.get("sign_off"),
+            url=item.get("url", ""),
             side_effects=tuple(item.get("side_effects", ())),
+            traceparent=item.get("traceparent", ""),
             resources=tuple(Resource(name, count) for name, count in item.get("resources", {}).items()),
-            retry=RetryPolicy.from_item(item.get("retry", {})),
+            retry=RetryPolicy.from_item(item["retry"]) if "retry" in item else _DEFAULT_RETRY,
         )
 
 

@@ -19,7 +19,7 @@ from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import slot_name
 from tickwork.core.records import Resource, Run
 from tickwork.core.tables import RESOURCES
-from tickwork.core.writes import Absent, Condition, Delete, Is, Item, Put, Update, Write, all_of
+from tickwork.core.writes import Absent, Condition, Delete, Is, Item, Put, Update, Write, all_of, any_of
 
 NO_SLOT = "no_slot"
 WAIT_S_MIN, WAIT_S_MAX = 2, 300
@@ -77,7 +77,8 @@ def with_slots(run: Run, decision: Try, grabs: Sequence[Grab], now_ms: int) -> T
 def _take(run: Run, token: int, grab: Grab, name: str, now_ms: int) -> Write:
     condition: Condition = Absent()
     if grab.standing is not None:
-        condition = all_of(Is("holder", grab.standing.holder), Is("token", grab.standing.token))
+        same = all_of(Is("holder", grab.standing.holder), Is("token", grab.standing.token))
+        condition = any_of(Absent(), same)  # gone meanwhile is as good
     item = slot_place(run, name) | {"holder": run.key.ref, "token": token, "taken_at_ms": now_ms}
     return Put(RESOURCES, item, condition)
 

@@ -19,7 +19,8 @@ RENEW_AFTER_MS = 3_000
 TRUST_MARGIN_MS = 2_000
 
 TICK_HORIZON_S = 180
-"""How far ahead ticks are issued: two whole minutes beyond the loosest trigger of the ticker, and under SQS's 900 s."""
+"""How far ahead ticks are issued, rounded up to a whole minute: two minutes beyond the loosest trigger of the ticker,
+and under SQS's 900 s."""
 
 NEAR_HORIZON_MS = 3_600_000
 """A creator looks at `closing` when its timer is due within this. It bounds the clock skew that is survived:

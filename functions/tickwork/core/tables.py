@@ -35,6 +35,7 @@ class Table:
 
 BY_JOB = Index("by_job", "job_id", "scheduled_at_ms", "N")
 BY_TEAM = Index("by_team", "team", "job_id")
+CALENDARS_BY_TEAM = Index("by_team", "team", "calendar_id")
 BY_DEAD_LETTER = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
 """Sparse: an item is in it while its run is dead, and only then. Runs that succeed never write to it."""
 
@@ -42,7 +43,7 @@ TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB, BY_DEA
 JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM,))
 LEASES = Table("leases", "slice")
 CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")
-CALENDARS = Table("calendars", "calendar_id", indexes=(Index("by_team", "team", "calendar_id"),))
+CALENDARS = Table("calendars", "calendar_id", indexes=(CALENDARS_BY_TEAM,))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
 RESOURCES = Table("resources", "resource", "slot")
 

@@ -24,6 +24,7 @@ class Child:
     arguments: Sequence[str]
     environ: Mapping[str, str]
     log: Path
+    program: Sequence[str] = ("-m", "tickwork.cli.main")
     restarts: int = 0
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -31,7 +32,7 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tickwork.cli.main", *self.arguments],
+                [sys.executable, *self.program, *self.arguments],
                 env={**os.environ, **self.environ},
                 stdout=log,
                 stderr=log,

@@ -7,11 +7,18 @@ import threading
 from collections.abc import Callable
 
 from tickwork.api.app import build_app
+from tickwork.aws.push_http import SocketPoster
 from tickwork.aws.wiring import aws_ports, sqs_client
+from tickwork.core.errors import WorldError
 from tickwork.dev.server import serve
 from tickwork.dev.signals import LineSignals, log_lines_to_stderr
 from tickwork.dev.windows import Windows
-from tickwork.settings import Settings
+from tickwork.flows.pushing import Pusher, push_some
+from tickwork.ports import PUSH_POOL, Ports
+from tickwork.settings import PushSecrets, Settings
+
+PUSH_WAIT_S = 5
+PAUSE_S = 1.0
 
 
 def serve_api_until_told(port: int) -> None:
@@ -30,6 +37,30 @@ def serve_windows_until_told() -> None:
     windows = Windows(aws_ports(settings, LineSignals()), sqs_client(long_poll=True), settings.prefix)
     _on_end(windows.stop)
     windows.run()
+
+
+def serve_push_until_told(threads: int) -> None:
+    """Push runs to their URLs: some threads, each with one message at a time."""
+    log_lines_to_stderr()
+    settings = Settings.from_environ()
+    ports = aws_ports(settings, LineSignals(), receives=True)
+    pusher = Pusher(SocketPoster(allow_private=settings.push_private), PushSecrets.from_environ().secrets)
+    ending = threading.Event()
+    _on_end(ending.set)
+    pool = [threading.Thread(target=_push_until, args=(ending, ports, pusher)) for _ in range(threads)]
+    for thread in pool:
+        thread.start()
+    for thread in pool:
+        thread.join()
+
+
+def _push_until(ending: threading.Event, ports: Ports, pusher: Pusher) -> None:
+    while not ending.is_set():
+        try:
+            push_some(ports, pusher, PUSH_POOL, wait_s=PUSH_WAIT_S)
+        except WorldError as error:
+            ports.signals.log("push_failed", error=repr(error))
+            ending.wait(PAUSE_S)
 
 
 def _on_end(stop: Callable[[], None]) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tickwork.aws.provision import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.aws.ticks import TickBatch
 from tickwork.core.errors import WorldError
+from tickwork.core.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.flows.reconciling import reconcile
 from tickwork.flows.ticking import issue_ticks
 from tickwork.ports import TICKS_QUEUE, Ports

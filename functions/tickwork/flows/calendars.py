@@ -15,7 +15,7 @@ from tickwork.core.errors import AlreadyExists, NotFound, VersionConflict
 from tickwork.core.ids import job_id_of
 from tickwork.core.records import Job
 from tickwork.core.schedule import Calendar, parse_calendar
-from tickwork.core.tables import CALENDARS
+from tickwork.core.tables import CALENDARS, CALENDARS_BY_TEAM
 from tickwork.core.writes import Absent, Committed, Condition, Is, Item, Put
 from tickwork.flows.commit import commit
 from tickwork.ports import Ports
@@ -82,8 +82,9 @@ def get_calendar(ports: Ports, calendar_id: str) -> Item:
 def list_calendars(ports: Ports, team: str, *, limit: int, after: str | None) -> tuple[list[Item], str | None]:
     """A page of a team's calendars by name, and the cursor to go on after."""
     position: Item | None = None if after is None else {"team": team, "calendar_id": after}
-    (by_team,) = CALENDARS.indexes
-    keys, more = ports.store.query_index(CALENDARS, by_team, team, limit=limit, after=position, descending=False)
+    keys, more = ports.store.query_index(
+        CALENDARS, CALENDARS_BY_TEAM, team, limit=limit, after=position, descending=False
+    )
     found = ports.store.get_many(CALENDARS, [{"calendar_id": key["calendar_id"]} for key in keys]) if keys else []
     return [item for item in found if item is not None], None if more is None else str(more["calendar_id"])
 

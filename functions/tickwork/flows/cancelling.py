@@ -60,6 +60,8 @@ def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
         if verdict is None:
             return _standing(run)
         if _carry_out(ports, run, verdict):
+            if run.attempt and verdict.status == lifecycle.CANCELLED:
+                ending.note_end(ports, key, verdict.status, verdict.reason, ports.clock.now_ms())
             ports.signals.log(
                 "run_cancelled", ref=key.ref, was=run.status, status=verdict.status, reason=verdict.reason
             )

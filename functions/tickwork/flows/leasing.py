@@ -48,16 +48,25 @@ def standing_lease(ports: Ports, slice_no: int) -> SliceLease:
 
 def ensure_lease(ports: Ports, slice_no: int, second: int) -> None:
     """See to it that a slice has cursors before the first item in it does."""
-    if read_lease(ports, slice_no) is None:
+    if slice_key(ports.layout.cell, slice_no) not in ports.slices_seen:
+        obtain_lease(ports, slice_no, second)
+
+
+def obtain_lease(ports: Ports, slice_no: int, second: int) -> SliceLease:
+    """The lease of a slice as it stands; it is made when nobody has served the slice yet."""
+    lease = read_lease(ports, slice_no)
+    if lease is None:
         commit(ports, slices.first_lease(slice_key(ports.layout.cell, slice_no), second))
+        lease = standing_lease(ports, slice_no)
+    ports.slices_seen.add(lease.slice)
+    return lease
 
 
 def take(ports: Ports, slice_no: int, second: int, owner: str) -> Holding | SliceLease:
     """Take the slice and announce the window up to `second`. The lease as it stands when it is another's, or when
     the window has been served already."""
-    ensure_lease(ports, slice_no, second)
+    before = obtain_lease(ports, slice_no, second)
     for _ in range(_TAKE_TRIES_MAX):
-        before = standing_lease(ports, slice_no)
         now_ms, trusted_from_ms = ports.clock.now_ms(), ports.clock.monotonic_ms()
         if before.owner == owner:  # our own take, whose reply was lost
             return Holding(before, trusted_from_ms - (now_ms - before.lease_until_ms + slices.LEASE_TTL_MS))
@@ -68,7 +77,8 @@ def take(ports: Ports, slice_no: int, second: int, owner: str) -> Holding | Slic
             if before.owner:
                 ports.signals.count("scheduler.slice_owner_changes_total", slice=before.slice)
             return Holding(after, trusted_from_ms)
-    return standing_lease(ports, slice_no)
+        before = standing_lease(ports, slice_no)
+    return before
 
 
 def keep(ports: Ports, holding: Holding) -> bool:

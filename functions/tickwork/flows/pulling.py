@@ -39,17 +39,24 @@ class Leased:
     receipt: str
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A message that started nothing: kept in its queue, hidden for a while, or deleted."""
+
+    kept: bool
+
+
 def lease_runs(ports: Ports, pool: str, worker: str, *, limit: int, lease_s: int | None, wait_s: int) -> list[Leased]:
     """Up to `limit` runs of a pool, started. Waits up to `wait_s` for the first message; may find none."""
     leased: list[Leased] = []
-    for message in _receive(ports, pool, limit, wait_s):
-        started = _start(ports, pool, message, worker, lease_s)
-        if started is not None:
+    for message in receive(ports, pool, limit, wait_s):
+        started = start_message(ports, pool, message, worker, lease_s)
+        if isinstance(started, Leased):
             leased.append(started)
     return leased
 
 
-def _receive(ports: Ports, pool: str, limit: int, wait_s: int) -> Iterator[InMessage]:
+def receive(ports: Ports, pool: str, limit: int, wait_s: int) -> Iterator[InMessage]:
     """Messages, ten to a call; only the first call waits, and one that brings less than it could is the last."""
     left = limit
     while left > 0:
@@ -62,7 +69,8 @@ def _receive(ports: Ports, pool: str, limit: int, wait_s: int) -> Iterator[InMes
             return
 
 
-def _start(ports: Ports, pool: str, message: InMessage, worker: str, lease_s: int | None) -> Leased | None:
+def start_message(ports: Ports, pool: str, message: InMessage, worker: str, lease_s: int | None) -> Leased | Settled:
+    """Start the run of a message, and keep or delete the message as the worker protocol demands."""
     receipt = receipt_of(pool, message.receipt)
     try:
         body = read_ready(message.body)
@@ -70,16 +78,16 @@ def _start(ports: Ports, pool: str, message: InMessage, worker: str, lease_s: in
         # Left where it is: after enough receives SQS moves it to the pool's dead-letter queue.
         ports.signals.count("runs.bad_messages_total", pool=pool)
         ports.signals.log("bad_message", why=str(error), body=message.body[:200])
-        return None
+        return Settled(kept=True)
     try:
         result = runs.start(ports, _request(ports, body, worker, lease_s), body.get("payload_id"))
     except WorldError as error:
         ports.signals.log("lease_busy", ref=body["ref"], error=repr(error))
         hide(ports, receipt, BUSY_S)
-        return None
+        return Settled(kept=True)
     if isinstance(result, Declined):
         _settle(ports, receipt, result)
-        return None
+        return Settled(kept=not result.discard)
     left_ms = result.run.lease_until_ms - ports.clock.now_ms()
     hide(ports, receipt, -(-left_ms // SECOND_MS) + 1)
     return Leased(body, result.run, result.payload, receipt)

@@ -66,7 +66,6 @@ def _recover_slot(ports: Ports, resource: Resource, standing: Sequence[Slot], cl
     for slot in looked_at:
         holder = holders[slot.holder]
         if holder is None or semaphores.is_orphan(slot, holder):
-            ports.signals.log("slot_of_nobody", resource=resource.name, slot=slot.number, holder=slot.holder)
             return Grab(resource, slot.number, slot)
         if holder.lease_until_ms <= ports.clock.now_ms() and _end_lapsed(ports, holder):
             return Grab(resource, slot.number)

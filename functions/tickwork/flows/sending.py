@@ -61,6 +61,7 @@ def _send_patiently(ports: Ports, queue: str, outgoing: Sequence[OutMessage]) ->
     """(sent, set aside, unsent) after trying what failed again."""
     left = list(outgoing)
     aside = 0
+    why = ""
     for tries in range(1, SEND_TRIES_MAX + 1):
         if not left:
             break
@@ -69,7 +70,10 @@ def _send_patiently(ports: Ports, queue: str, outgoing: Sequence[OutMessage]) ->
             aside += 1
             ports.signals.count("scheduler.set_aside_total")
             ports.signals.log("message_set_aside", queue=queue, why=why, body=left[index].body[:200])
-        left = [left[index] for index in report.failed]
+        left, why = [left[index] for index in report.failed], report.why
         if left and tries < SEND_TRIES_MAX:
             ports.clock.sleep_ms(pause_ms(tries))
+    if left:
+        ports.signals.count("scheduler.unsent_total", len(left))
+        ports.signals.log("messages_unsent", queue=queue, unsent=len(left), why=why)
     return len(outgoing) - aside - len(left), aside, len(left)

@@ -7,6 +7,8 @@ whose item the read did not see finds `ticking` moved, and brings the tick itsel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tickwork.core import slices
 from tickwork.core.instants import second_of
 from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
@@ -19,9 +21,11 @@ from tickwork.flows.commit import commit
 from tickwork.flows.sending import send_ticks
 from tickwork.ports import Ports
 
-LOOKAHEAD_ITEMS_MAX = 100
-"""Items read at a time to learn which seconds are due; a fuller second is jumped over, so that a herd of a hundred
-thousand costs a read per second and not a read per item."""
+LOOKAHEAD_ITEMS_MAX = 8
+"""Items read at a time to learn which seconds are due. About as many as one read unit takes (4 KB), so that a read
+never costs more than it must; whatever else is due in a second that is known needs no second tick, and is jumped
+over, in the other shards of the slice too. A minute of a slice costs at most a read a second and one a shard, however
+many are due."""
 
 
 def issue_ticks(ports: Ports) -> int:
@@ -31,19 +35,19 @@ def issue_ticks(ports: Ports) -> int:
 
 def _issue_for_slice(ports: Ports, slice_no: int) -> int:
     now_second = second_of(ports.clock.now_ms())
-    leasing.ensure_lease(ports, slice_no, now_second)
-    lease = leasing.standing_lease(ports, slice_no)
+    lease = leasing.obtain_lease(ports, slice_no, now_second)
     first = max(lease.ticked, now_second - 1) + 1
-    horizon = now_second + slices.TICK_HORIZON_S
+    # To the end of a minute: then each minute is read once, in one piece.
+    horizon = (bucket_of(now_second + slices.TICK_HORIZON_S) + 1) * BUCKET_S - 1
     # A cursor that lags wakes a scanner now, also when all ticks have been issued: they may be lost, or (issued by a
     # ticker whose clock ran ahead) too far in the future to help.
     # A backlog wakes one too, for the ticks that its windows send each other may be lost.
     due = {now_second} if lease.done < now_second - BUCKET_S or lease.late_until else set()
     missing = first <= horizon and isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed)
     if missing:  # else another ticker is at it
-        due |= _due_seconds(ports, slice_no, first, horizon) | _keep_alive(first, horizon)
+        due |= _due_seconds(ports, slice_no, first, horizon)
     sent = send_ticks(ports, [Tick(ports.layout.cell, slice_no, second) for second in sorted(due)])
-    if missing:
+    if missing and sent == len(due):  # else the next run issues what the queue did not take
         commit(ports, slices.ticks_issued(_claimed(lease, horizon), horizon))
     return sent
 
@@ -59,21 +63,28 @@ def _keep_alive(first: int, horizon: int) -> set[int]:
 
 
 def _due_seconds(ports: Ports, slice_no: int, first: int, horizon: int) -> set[int]:
-    found: set[int] = set()
-    for shard in ports.layout.shards_of(slice_no):
-        for bucket in range(bucket_of(first), bucket_of(horizon) + 1):
-            begin, end = max(first, bucket * BUCKET_S), min(horizon, bucket * BUCKET_S + BUCKET_S - 1)
-            found |= _due_in_bucket(ports, partition_of(ports.layout.cell, shard, bucket), begin, end)
-    return found
+    """The seconds with anything due, and those of the keep-alive, which get their tick anyway."""
+    known = _keep_alive(first, horizon)
+    for bucket in range(bucket_of(first), bucket_of(horizon) + 1):
+        begin, end = max(first, bucket * BUCKET_S), min(horizon, bucket * BUCKET_S + BUCKET_S - 1)
+        for shard in ports.layout.shards_of(slice_no):
+            known |= _due_in_bucket(ports, partition_of(ports.layout.cell, shard, bucket), begin, end, known)
+    return known
 
 
-def _due_in_bucket(ports: Ports, partition: str, begin: int, end: int) -> set[int]:
+def _due_in_bucket(ports: Ports, partition: str, begin: int, end: int, known: set[int]) -> set[int]:
+    """Seconds with anything due in one partition; those that are known already are not looked for."""
     found: set[int] = set()
-    while begin <= end:
-        low, high = second_range(begin, end)
+    unknown = next(_unknown_from(begin, end, known), None)
+    while unknown is not None:
+        low, high = second_range(unknown, end)
         page = ports.store.query(TIMERS, partition, low, high, limit=LOOKAHEAD_ITEMS_MAX)
         found |= {second_in(item["sk"]) for item in page.items}
-        if page.more is None or not found:
+        if page.more is None:
             break
-        begin = max(found) + 1  # whatever else is due in that second needs no second tick
+        unknown = next(_unknown_from(max(found) + 1, end, known), None)
     return found
+
+
+def _unknown_from(begin: int, end: int, known: set[int]) -> Iterator[int]:
+    return (second for second in range(begin, end + 1) if second not in known)

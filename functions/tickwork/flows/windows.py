@@ -25,7 +25,7 @@ from tickwork.flows.sending import send_ticks
 from tickwork.ports import Page, Ports
 
 PAGE_ITEMS_MAX = 500
-"""Items read, decided and sent before the lease is looked at again."""
+"""Items read at a time; at most twice as many are decided and sent before the next are read."""
 
 BACKLOG_MS_MAX = 2_000
 """Windows served one after the other spend at most this, together, on what was missed in an outage, so that what is
@@ -252,7 +252,8 @@ class _Window:
         lease = self.holding.lease
         firing = Firing(f"{lease.slice}#{lease.token}", slices.fence(lease), self._keep)
         for _ in range(creating.ROUNDS_MAX):
-            due = [item for item in due if item.key not in self.stepped]
+            if self.stepped:  # only jobs' occurrences are in it, and most windows fire none
+                due = [item for item in due if item.key not in self.stepped]
             if not due:
                 return
             self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
@@ -266,7 +267,7 @@ class _Window:
         (returned); those in a range it is about to read, or in what is left of the backlog, it will see; those of
         another slice follow the creator's rule; those that are near bring their tick."""
         closing, now_second = self.holding.lease.closing, second_of(self.ports.clock.now_ms())
-        horizon = now_second + slices.TICK_HORIZON_S + BUCKET_S
+        horizon = now_second + slices.TICK_HORIZON_S + 2 * BUCKET_S  # the ticker rounds up; and its clock may be ahead
         mine = [key for key in materialised if self.ports.layout.slice_of(key.shard) == self.slice_no]
         others = [key for key in materialised if self.ports.layout.slice_of(key.shard) != self.slice_no]
         if others:
@@ -291,16 +292,22 @@ class _Window:
     def _keep(self) -> bool:
         return leasing.keep(self.ports, self.holding)
 
-    def _pages(self, first: int, last: int) -> Iterator[tuple[Item, ...]]:
-        """What is due from `first` to `last` (within one bucket) in each shard of the slice, page by page."""
+    def _pages(self, first: int, last: int) -> Iterator[list[Item]]:
+        """What is due from `first` to `last` (within one bucket) in each shard of the slice. Small pages of several
+        shards go together: their jobs then share transactions, and their messages batches."""
         low, high = second_range(first, last)
+        gathered: list[Item] = []
         for shard in self.ports.layout.shards_of(self.slice_no):
             partition = partition_of(self.ports.layout.cell, shard, bucket_of(first))
             more: str | None = None
             while True:
                 page = self.ports.store.query(TIMERS, partition, low, high, limit=PAGE_ITEMS_MAX, after=more)
-                if page.items:
-                    yield page.items
+                gathered += page.items
+                if len(gathered) >= PAGE_ITEMS_MAX:
+                    yield gathered
+                    gathered = []
                 more = page.more
                 if more is None:
                     break
+        if gathered:
+            yield gathered

@@ -6,10 +6,14 @@ stall and repeat. Ports know values of the core and nothing of any service.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tickwork.core.push_targets import Target
+from tickwork.core.pushes import Answer
+from tickwork.core.queues import TICKS_QUEUE as TICKS_QUEUE
+from tickwork.core.queues import ready_queue as ready_queue
 from tickwork.core.tables import Index, Table
 from tickwork.core.writes import Committed, Item, Refused, Write
 
@@ -82,10 +86,12 @@ class OutMessage:
 
 @dataclass(frozen=True, slots=True)
 class SendReport:
-    """What did not go out: `failed` may be tried again; `refused` never will (index and why). The rest was sent."""
+    """What did not go out: `failed` may be tried again; `refused` never will (index and why). The rest was sent.
+    `why` is the last thing that was said of those that failed."""
 
     failed: tuple[int, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
+    why: str = ""
 
 
 class Sender(Protocol):
@@ -129,6 +135,13 @@ class NoReceiver:
         pass
 
 
+class Poster(Protocol):
+    """HTTP POST to a push target. Every address that its name resolves to is checked, and connected to as checked;
+    redirects too. Never raises for what the network does: that is an answer with status 0."""
+
+    def post(self, target: Target, body: bytes, headers: Mapping[str, str], *, timeout_ms: int) -> Answer: ...
+
+
 class Signals(Protocol):
     """What the service says of itself: counters, measurements and structured log lines with a stable `action`."""
 
@@ -150,6 +163,8 @@ class Layout:
     shards_before: int = 0
     pools: tuple[str, ...] = ("default",)
     retention_s: int = 30 * 86_400
+    push_private: bool = False
+    """Whether pushes may reach private addresses: on one's own machine only."""
     slice_capacity_per_s: int = 500
     """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
 
@@ -171,10 +186,10 @@ class Ports:
     ids: Ids
     layout: Layout = field(default_factory=Layout)
     receiver: Receiver = field(default_factory=NoReceiver)
+    slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
+    nothing else may be remembered between calls."""
 
 
-TICKS_QUEUE = "ticks"
-
-
-def ready_queue(pool: str) -> str:
-    return f"ready-{pool}"
+PUSH_POOL = "push"
+"""The pool of runs whose target is a URL. An environment that has it runs a pusher for it."""

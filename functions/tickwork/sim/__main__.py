@@ -39,9 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(what: str, seeds: range, violations_max: int) -> int:
     print(f"{what} {seeds.start} to {seeds.stop - 1}")
-    began = time.perf_counter()
+    began = time.process_time()  # a shared machine should not blur the figure: one core's time is what is meant
     figures = run_seeds(seeds, violations_max=violations_max, report=lambda line: print(line, flush=True))
-    _print(figures, time.perf_counter() - began)
+    _print(figures, time.process_time() - began)
     unseen = missing(figures.seen) if figures.seeds >= len(CORPUS) else []
     for name in unseen:
         print(f"NOT SEEN: {name}")
@@ -54,7 +54,7 @@ def _print(figures: Figures, took_s: float) -> None:
     print(
         f"{figures.seeds} seeds, {len(figures.violations)} violations, "
         f"{figures.port_calls / max(1, figures.seeds):.0f} port calls a seed, "
-        f"{figures.seeds / took_s:.0f} seeds/s, {figures.port_calls / took_s:.0f} port calls/s"
+        f"{figures.seeds / took_s:.0f} seeds and {figures.port_calls / took_s:.0f} port calls a second of one core"
     )
 
 

@@ -29,6 +29,7 @@ REQUIRED = (
     *("job deleted before", "job active -> error", "job error -> active", "job active -> finished"),
     *("run cancelled at once", "run cancelled on request", "ended cancelled", "replay ordered"),
     *("item waiting -> cancelled", "item running -> cancelled", "item dead -> waiting"),
+    *("backlog_opened", "backlog_closed"),
     *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),
     *("scheduler.dispatch_rejected_stale_token_total", "scheduler.slice_owner_changes_total", "item_set_aside"),
     *("backlog opened", "backlog closed"),

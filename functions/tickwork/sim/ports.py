@@ -78,4 +78,5 @@ def sim_ports(process: Process) -> Ports:
         signals=SimSignals(process),
         ids=SimIds(process),
         layout=process.world.layout,
+        slices_seen=process.world.slices_seen[process.host],
     )

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from tickwork.core.errors import WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.queues import Queue
 from tickwork.ports import TICKS_QUEUE, OutMessage, SendReport
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ _BATCH_MAX = 10
 _DELIVERY_MS = 300
 """A message is delivered up to this late even on a good day, which reorders messages."""
 _LATE_MS = 60_000
-RECEIVES_MAX = 50
 _NO_CONSUMER_MS = 1_000
 
 
@@ -40,12 +41,11 @@ class Message:
 class SimQueue:
     """One queue. `consumer` gets the messages of a delivery; `is_served` says whether there is anybody to."""
 
-    def __init__(
-        self, world: World, name: str, visibility_ms: int, consumer: Callable[[list[Message]], None], batch_max: int
-    ) -> None:
+    def __init__(self, world: World, queue: Queue, consumer: Callable[[list[Message]], None], batch_max: int) -> None:
         self.world = world
-        self.name = name
-        self.visibility_ms = visibility_ms
+        self.name = queue.name
+        self.visibility_ms = queue.visibility_s * SECOND_MS
+        self.receives_max = queue.receives_max
         self.consumer = consumer
         self.batch_max = batch_max
         self.messages: dict[int, Message] = {}
@@ -89,7 +89,7 @@ class SimQueue:
         for message in batch:
             message.receives += 1
             message.visible_at_ms = now_ms + self.visibility_ms
-            if message.receives > RECEIVES_MAX:
+            if message.receives > self.receives_max:
                 del self.messages[message.id]
             else:
                 self._wake(message.id, message.visible_at_ms)

@@ -11,6 +11,7 @@ from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref
+from tickwork.core.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.flows import runs
 from tickwork.flows.ending import Ended
 from tickwork.flows.reconciling import reconcile
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _CALL_TRIES_MAX = 3
 _FAILS_SHARE, _PERMANENT_SHARE = 0.2, 0.03
-_BUDGET_MS = 50 * SECOND_MS
+_BUDGET_MS = SCANNER_TIMEOUT_S * SECOND_MS - SCANNER_RESERVE_MS
 
 
 def tick(world: World) -> None:

@@ -107,8 +107,8 @@ def _layouts(rng: Random, slices: int) -> tuple[Layout, Layout]:
     """The layout, and the one that replaces it. While the number of shards changes, every window reads the shards of
     both: growing takes a deployment that reads them before one that writes them."""
     shards = rng.choice((1, 2, 3))
-    common: dict[str, Any] = {"cell": CELL, "slices": slices, "pools": (POOL,)}
-    common["slice_capacity_per_s"] = rng.choice((1, 10, 50, 500))
+    capacity = rng.choice((5, 50, 500))
+    common: dict[str, Any] = {"cell": CELL, "slices": slices, "pools": (POOL,), "slice_capacity_per_s": capacity}
     if rng.random() < 0.8:
         layout = Layout(shards=shards, **common)
         return layout, layout

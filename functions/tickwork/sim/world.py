@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tickwork.core import queues
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.sim import clients, servers
 from tickwork.sim.checks import Checks, due_ms_of
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tickwork.ports import Layout
 
 EPOCH_MS = 1_796_000_400_000
-_TICKS_VISIBILITY_MS, _READY_VISIBILITY_MS = 90 * SECOND_MS, 60 * SECOND_MS
 _TICK_EVERY_MS, _AUDIT_EVERY_MS = MINUTE_MS, 5 * MINUTE_MS
 _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
@@ -67,10 +67,11 @@ class World:
         self.garbled: dict[str, dict[str, Any]] = {}
         skew_ms = self.faults.skew_max_ms
         self.host_skews_ms = [self.rng.randint(-skew_ms, skew_ms) for _ in range(self.shape.hosts)]
+        self.slices_seen: list[set[str]] = [set() for _ in self.host_skews_ms]
         self.checks = Checks(self)
         self.queues = {
-            "ticks": SimQueue(self, "ticks", _TICKS_VISIBILITY_MS, lambda m: servers.scan(self, m), 10),
-            f"ready-{POOL}": SimQueue(self, "ready", _READY_VISIBILITY_MS, lambda m: servers.work(self, m), 1),
+            queues.TICKS.name: SimQueue(self, queues.TICKS, partial(servers.scan, self), 10),
+            queues.ready_queue(POOL): SimQueue(self, queues.ready(POOL), partial(servers.work, self), 1),
         }
         self.tick_every_ms = _TICK_EVERY_MS
 

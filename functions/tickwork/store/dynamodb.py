@@ -318,8 +318,10 @@ def to_attributes(item: Item) -> dict[str, Any]:
 
 def from_attribute(attribute: dict[str, Any]) -> Any:
     ((kind, value),) = attribute.items()
+    if kind == "S":  # most of them
+        return value
     match kind:
-        case "S" | "BOOL":
+        case "BOOL":
             return value
         case "N":
             return int(value) if value.lstrip("-").isdigit() else float(value)

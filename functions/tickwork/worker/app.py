@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from tickwork.worker.context import FailPermanently, UnknownHandler
+from tickwork.worker.context import FailPermanently, RetryLater, UnknownHandler
 
 type JobFunction = Callable[..., Any]
 type Errors = tuple[type[Exception], ...]
@@ -54,6 +54,8 @@ class Registered:
         only `retryable` ones are named, every other is permanent."""
         if isinstance(error, FailPermanently):
             return PERMANENT
+        if isinstance(error, RetryLater):
+            return RETRY
         for cls in type(error).__mro__:
             if cls in self.permanent:
                 return PERMANENT

@@ -64,7 +64,7 @@ class Heartbeats:
 
     def _beat(self, due: Sequence[Delivery]) -> None:
         asked_at_s = self._clock.now_s()
-        body = {"runs": [{"ref": d.ref, "token": d.token, "lease_s": d.lease_s} for d in due]}
+        body = {"runs": [_entry(delivery) for delivery in due]}
         timeout_s = min(CALL_S_MAX, min(d.lease_s for d in due) / 6)
         try:
             answers = self._api.post("/runs:heartbeat", body, repeat=False, timeout_s=timeout_s)["runs"]
@@ -78,6 +78,11 @@ class Heartbeats:
         extended = [delivery for delivery in due if not delivery.failed_beats and not delivery.stop.is_lost]
         if extended:
             self._hold(extended)
+
+
+def _entry(delivery: Delivery) -> dict[str, Any]:
+    entry = {"ref": delivery.ref, "token": delivery.token, "lease_s": delivery.lease_s}
+    return entry | ({"receipt": delivery.lease_receipt} if delivery.lease_receipt else {})
 
 
 def _take(delivery: Delivery, answer: dict[str, Any], asked_at_s: float) -> None:

@@ -10,10 +10,10 @@ import logging
 import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from tickwork.worker.app import PERMANENT, RETRY, App
-from tickwork.worker.context import FailPermanently, StopJob, UnknownHandler
+from tickwork.worker.context import FailPermanently, RetryLater, StopJob, UnknownHandler
 from tickwork.worker.delivery import Delivery
 from tickwork.worker.logs import names_in_logs
 
@@ -21,15 +21,28 @@ log = logging.getLogger("tickwork.worker")
 
 SUCCEEDED, CANCELLED = "succeeded", "cancelled"
 ERROR_CHARS_MAX = 1_000
+ERROR_CLASS_CHARS_MAX = 80
 TRACEBACK_CHARS_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What to complete the attempt with. `error` begins with the class of the exception."""
+    """What to complete the attempt with. `error_class` is the exception's, for the job's retry policy."""
 
     outcome: str
     error: str = ""
+    error_class: str = ""
+    retry_after_s: int = 0
+
+    @classmethod
+    def of_error(cls, outcome: str, error: BaseException) -> Self:
+        name = type(error).__name__
+        return cls(
+            outcome,
+            f"{name}: {error}"[:ERROR_CHARS_MAX],
+            name[:ERROR_CLASS_CHARS_MAX],
+            error.after_s if isinstance(error, RetryLater) else 0,
+        )
 
 
 def call_job(app: App, delivery: Delivery) -> Outcome | None:
@@ -58,17 +71,18 @@ def _call(app: App, delivery: Delivery) -> Outcome | None:
     except StopJob:
         return None
     except FailPermanently as error:
-        return Outcome(PERMANENT, str(error)[:ERROR_CHARS_MAX])
+        return Outcome.of_error(PERMANENT, error)
     except UnknownHandler as error:
+        # Without a class: it is not the job's error, and a policy that goes by classes must not end the run for it.
         log.error("unknown handler", extra={"facts": {"error": str(error)}})
-        return Outcome(RETRY, str(error)[:ERROR_CHARS_MAX])
+        return Outcome(RETRY, f"UnknownHandler: {error}"[:ERROR_CHARS_MAX])
     except Exception as error:  # noqa: BLE001 - whatever the job raises is its attempt's failure
         log.warning("job failed", extra={"facts": {"error": traceback.format_exc()[-TRACEBACK_CHARS_MAX:]}})
-        return Outcome(registered.outcome_of(error), f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
+        return Outcome.of_error(registered.outcome_of(error), error)
     except (SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit) as error:
         # A job may not end the worker: `sys.exit()` deep in a library is the failure of this attempt.
         log.warning("job failed", extra={"facts": {"error": repr(error)}})
-        return Outcome(RETRY, f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
+        return Outcome.of_error(RETRY, error)
     return Outcome(SUCCEEDED)
 
 

@@ -138,4 +138,10 @@ class Completer:
 
 
 def _entry(delivery: Delivery, outcome: Outcome) -> dict[str, Any]:
-    return {"ref": delivery.ref, "token": delivery.token, "outcome": outcome.outcome, "error": outcome.error}
+    entry = {"ref": delivery.ref, "token": delivery.token, "outcome": outcome.outcome, "error": outcome.error}
+    optional = {
+        "error_class": outcome.error_class,
+        "retry_after_s": outcome.retry_after_s,
+        "receipt": delivery.lease_receipt,
+    }
+    return entry | {name: value for name, value in optional.items() if value}

@@ -18,6 +18,15 @@ class FailPermanently(Exception):
     """Raise it from a job when no retry can help: the run is dead-lettered at once."""
 
 
+class RetryLater(Exception):
+    """Raise it from a job that knows when a retry may help (a `Retry-After`, a maintenance window): the run is retried
+    by its policy, but not before `after_s` seconds have passed."""
+
+    def __init__(self, detail: str, *, after_s: int) -> None:
+        super().__init__(detail)
+        self.after_s = max(0, after_s)
+
+
 class StopJob(BaseException):
     """The worker tells a running job to stop. A BaseException, so that a job's `except Exception` does not
     swallow it; clean up in `finally`, and let it pass."""

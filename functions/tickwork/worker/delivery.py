@@ -79,6 +79,11 @@ class Delivery:
         return str(self.body["handler"])
 
     @property
+    def lease_receipt(self) -> str:
+        """Of a run leased over HTTP: the platform's name for its message, to be handed back with each call."""
+        return str(self.body.get("receipt", ""))
+
+    @property
     def names(self) -> dict[str, Any]:
         """What every log line about it says."""
         facts = {"run_id": self.body["run_id"], "job_id": self.body["job_id"], "attempt": self.attempt}

@@ -187,15 +187,29 @@ class LeaseSource:
     """Runs leased over HTTP: no AWS credentials, no queue in sight; the platform looks after the messages."""
 
     def __init__(
-        self, *, pool: str, api: ApiClient, stopping: threading.Event, clock: WorkerClock, lease_s: int, wait_s: int
+        self,
+        *,
+        pool: str,
+        worker: str,
+        api: ApiClient,
+        stopping: threading.Event,
+        clock: WorkerClock,
+        lease_s: int,
+        wait_s: int,
     ) -> None:
+        self._worker = worker
         self._path = path_of("pools", f"{pool}:lease")
         self._api, self._stopping, self._clock = api, stopping, clock
         self._lease_s, self._wait_s = lease_s, wait_s
 
     def take(self, most: int) -> list[Delivery]:
         asked_at_s = self._clock.now_s()
-        body = {"max": min(most, BATCH_MAX), "lease_s": self._lease_s, "wait_s": self._wait_s}
+        body = {
+            "worker": self._worker,
+            "max": min(most, BATCH_MAX),
+            "lease_s": self._lease_s,
+            "wait_s": self._wait_s,
+        }
         try:
             # Not repeated: a lease whose answer was lost lapses, and asking again would take more runs.
             runs = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)["runs"]

@@ -10,7 +10,8 @@ from tickwork.core.attempts import Declined
 from tickwork.core.errors import NotFound, TooLate
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import RetryPolicy
-from tickwork.core.tables import TIMERS
+from tickwork.core.tables import JOBS, TIMERS
+from tickwork.core.writes import Anyway, Delete
 from tickwork.flows import cancelling, runs
 from tickwork.flows.reconciling import reconcile
 from tickwork.flows.runs import Beat
@@ -216,6 +217,6 @@ def test_a_time_out_beyond_the_last_attempt_ends_the_run(world: World) -> None:
 def test_a_start_of_a_limited_run_without_its_definition_waits(world: World) -> None:
     job_id = world.job(max_duration_s=40)
     key = world.until_due(job_id)
-    world.store._tables["jobs"].pop(job_id)
+    world.store.commit([Delete(JOBS, {"job_id": job_id}, Anyway("a tombstone that has expired"))])
     declined = world.start(key)
     assert (declined.reason, declined.discard) == ("no_definition", False)

@@ -7,55 +7,25 @@ from typing import Any
 
 import pytest
 from tests.support.http import ApiUnderTest
+from tests.support.queues import WorldQueue
 from tests.support.runs_world import World
 
 from tickwork.core import lifecycle
-from tickwork.core.errors import Throttled
 from tickwork.core.records import RetryPolicy
 from tickwork.flows import timers
-from tickwork.ports import InMessage, Ports
-
-
-class Queue:
-    """One ready queue on the world's clock: what was sent, and until when each message is hidden."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.hidden_until_ms: dict[str, int] = {}
-        self.gone: set[str] = set()
-        self.busy = False
-
-    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
-        found = []
-        for number, (name, message) in enumerate(self.world.outbox.sent):
-            handle = f"handle/{number}=="
-            visible = self.hidden_until_ms.get(handle, 0) <= self.world.clock.at_ms
-            if name == queue and visible and handle not in self.gone and len(found) < limit:
-                found.append(InMessage(handle, message.body))
-                self.hide(queue, handle, hide_s)
-        return found
-
-    def hide(self, queue: str, receipt: str, seconds: int) -> None:
-        if self.busy:
-            raise Throttled("slow down")
-        self.hidden_until_ms[receipt] = self.world.clock.at_ms + seconds * 1_000
-
-    def delete(self, queue: str, receipt: str) -> None:
-        if self.busy:
-            raise Throttled("slow down")
-        self.gone.add(receipt)
+from tickwork.ports import Ports
 
 
 @pytest.fixture
-def queue(world: World) -> Queue:
-    queue = Queue(world)
+def queue(world: World) -> WorldQueue:
+    queue = WorldQueue(world)
     p = world.ports
     world.ports = Ports(p.clock, p.store, p.sender, p.signals, p.ids, p.layout, queue)
     return queue
 
 
 @pytest.fixture
-def api(world: World, queue: Queue) -> ApiUnderTest:
+def api(world: World, queue: WorldQueue) -> ApiUnderTest:
     return ApiUnderTest(world.ports)
 
 
@@ -101,7 +71,9 @@ def test_a_payload_kept_apart_is_brought(world: World, api: ApiUnderTest) -> Non
     assert run["payload"] == json.loads(work_payload)
 
 
-def test_a_completion_deletes_the_message_that_its_receipt_names(world: World, api: ApiUnderTest, queue: Queue) -> None:
+def test_a_completion_deletes_the_message_that_its_receipt_names(
+    world: World, api: ApiUnderTest, queue: WorldQueue
+) -> None:
     due(world, 1)
     (run,) = lease(api)
     world.after(50)
@@ -112,7 +84,9 @@ def test_a_completion_deletes_the_message_that_its_receipt_names(world: World, a
     assert len(queue.gone) == 1
 
 
-def test_without_receipts_the_message_dies_at_the_next_start(world: World, api: ApiUnderTest, queue: Queue) -> None:
+def test_without_receipts_the_message_dies_at_the_next_start(
+    world: World, api: ApiUnderTest, queue: WorldQueue
+) -> None:
     due(world, 1)
     (run,) = lease(api)
     run["receipt"] = None
@@ -132,7 +106,7 @@ def test_a_worker_that_never_got_the_answer_loses_the_attempt_and_not_the_run(wo
     assert call(api, "/runs:complete", lost, outcome="succeeded")["reason"] == "stale_token"
 
 
-def test_a_failure_is_retried_by_a_new_message(world: World, api: ApiUnderTest, queue: Queue) -> None:
+def test_a_failure_is_retried_by_a_new_message(world: World, api: ApiUnderTest, queue: WorldQueue) -> None:
     due(world, 1, retry=RetryPolicy(base_s=1, jitter_percent=0))
     (run,) = lease(api)
     assert call(api, "/runs:complete", run, outcome="failed", error="boom")["status"] == lifecycle.WAITING
@@ -143,7 +117,7 @@ def test_a_failure_is_retried_by_a_new_message(world: World, api: ApiUnderTest, 
 
 
 def test_a_message_that_no_run_has_use_for_is_deleted_and_one_that_is_none_is_left(
-    world: World, api: ApiUnderTest, queue: Queue
+    world: World, api: ApiUnderTest, queue: WorldQueue
 ) -> None:
     key = world.timer(delay_s=1)
     world.after(1)
@@ -155,7 +129,7 @@ def test_a_message_that_no_run_has_use_for_is_deleted_and_one_that_is_none_is_le
     assert world.signals.counts["runs.bad_messages_total"] == 1
 
 
-def test_a_busy_queue_costs_no_run(world: World, api: ApiUnderTest, queue: Queue) -> None:
+def test_a_busy_queue_costs_no_run(world: World, api: ApiUnderTest, queue: WorldQueue) -> None:
     due(world, 1)
     (run,) = lease(api)
     queue.busy = True

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.support.worker_bench import Bench, message, receipt, refused, unreachable
-from tickwork.worker import App, Context, FailPermanently, LeaseLost, RunCancelled
+from tickwork.worker import App, Context, FailPermanently, LeaseLost, RetryLater, RunCancelled
 
 
 def bench_with(function: Callable[..., Any], **options: Any) -> Bench:
@@ -46,7 +46,7 @@ def raises(error: BaseException) -> Callable[[Context], None]:
     ("error", "options", "expected"),
     [
         (ValueError("no"), {}, ("failed", "ValueError: no")),
-        (FailPermanently("never"), {}, ("failed_permanent", "never")),
+        (FailPermanently("never"), {}, ("failed_permanent", "FailPermanently: never")),
         (ValueError("no"), {"permanent": (ValueError,)}, ("failed_permanent", "ValueError: no")),
         (UnicodeError("no"), {"permanent": (ValueError,)}, ("failed_permanent", "UnicodeError: no")),
         (
@@ -57,6 +57,7 @@ def raises(error: BaseException) -> Callable[[Context], None]:
         (KeyError("k"), {"permanent": (ValueError,), "retryable": (OSError,)}, ("failed", "KeyError: 'k'")),
         (KeyError("k"), {"retryable": (OSError,)}, ("failed_permanent", "KeyError: 'k'")),
         (TimeoutError("t"), {"retryable": (OSError,)}, ("failed", "TimeoutError: t")),
+        (RetryLater("shut", after_s=90), {"retryable": (OSError,)}, ("failed", "RetryLater: shut")),
         (SystemExit(3), {}, ("failed", "SystemExit: 3")),
         (KeyboardInterrupt(), {}, ("failed", "KeyboardInterrupt: ")),
     ],
@@ -65,6 +66,14 @@ def test_an_exception_is_the_attempts_failure_as_the_job_declared(
     error: BaseException, options: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     assert ends_with(raises(error), **options) == expected
+
+
+def test_a_failure_tells_its_class_and_when_to_come_back() -> None:
+    bench = bench_with(raises(RetryLater("shut", after_s=90)))
+    bench.take(message())
+    bench.run_all()
+    (entry,) = bench.api.entries("/runs:complete")
+    assert (entry["error_class"], entry["retry_after_s"]) == ("RetryLater", 90)
 
 
 def test_a_failed_attempt_is_completed_and_its_message_deleted() -> None:
@@ -78,7 +87,7 @@ def test_an_unknown_handler_is_a_failure_that_the_history_shows() -> None:
     bench = bench_with(raises(ValueError()))
     bench.take(message(handler="other"))
     bench.run_all()
-    assert outcomes(bench) == [("failed", "no job function 'other' in this worker (it has job)")]
+    assert outcomes(bench) == [("failed", "UnknownHandler: no job function 'other' in this worker (it has job)")]
 
 
 def test_a_long_error_is_cut() -> None:

@@ -1,6 +1,7 @@
 """Checks on slices: cursor-honest, one-owner-effect (of a slice).
 
-A pending item that `done` has passed must have been sent, or be in the care of the call that wrote it and that has
+A pending item that the cursors have passed (it lies behind `done`, and not in the part of an outage's backlog that is
+still to be served) must have been sent, or be in the care of the call that wrote it and that has
 not answered yet. When that call answers, it must have been sent; when it died, it is the reconciler's, and the
 liveness phase sees to it that it is found.
 """
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from tickwork.sim.world import World
 
 _CURSORS = ("token", "closing", "done", "audited")
-_HELD = ("owner", "lease_until_ms", "closing", "done", "late_until", "late_at")
+_HELD = ("owner", "lease_until_ms", "closing", "done", "late_from", "late_until", "late_at")
+
+
+_PASSING = ("done", "late_from", "late_until", "late_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class CursorChecks:
         fenced = slice_key(self._world.cell, slice_no) in process.tokens
         unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced)
         self._unsent[slice_no][ref] = unsent
-        if lease is not None and unsent.second <= lease["done"] and not _awaits(lease, ref):
+        if lease is not None and _is_behind(unsent, lease):
             self._passed(unsent, f"{process.name} put it behind the cursor")
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
@@ -64,8 +68,6 @@ class CursorChecks:
             if after[name] < before[name]:
                 invariant = "one-owner-effect" if name == "token" else "cursor-honest"
                 raise Violation(invariant, f"{process.name} moved {name} of {after['slice']} back")
-        if before["late_until"] and after["late_at"] < before["late_at"]:
-            raise Violation("cursor-honest", f"{process.name} moved the backlog of {after['slice']} back")
         slice_id = after["slice"]
         if after["token"] > before["token"]:
             self._forget_slices(process)
@@ -75,9 +77,9 @@ class CursorChecks:
             if granted != before["token"]:
                 what = f"{process.name} (token {granted}) moved {slice_id}, which is at token {before['token']}"
                 raise Violation("one-owner-effect", what)
-        if any(after[name] != before[name] for name in ("done", "late_until", "late_at")):
-            self._world.seen["backlog opened"] += after["late_until"] > before["late_until"] == 0
-            self._world.seen["backlog closed"] += after["late_until"] == 0 < before["late_until"]
+        if after["done"] > after["closing"]:
+            raise Violation("cursor-honest", f"{process.name} moved done of {slice_id} beyond closing")
+        if any(after[name] != before[name] for name in _PASSING):
             self._advanced(process, after)
 
     def sent(self, ref: str) -> None:
@@ -93,8 +95,8 @@ class CursorChecks:
 
     def _advanced(self, process: Process, lease: Item) -> None:
         for unsent in list(self._unsent[int(lease["slice"].rpartition("#")[2])].values()):
-            if unsent.second <= lease["done"] and not _awaits(lease, unsent.ref):
-                self._passed(unsent, f"{process.name} advanced to {lease['done']} (backlog {lease['late_at']!r})")
+            if _is_behind(unsent, lease):
+                self._passed(unsent, f"{process.name} advanced to {lease['done']} {lease['late_at']}")
 
     def _passed(self, unsent: _Unsent, how: str) -> None:
         if unsent.fenced or unsent.writer.state == "ended":
@@ -118,9 +120,12 @@ class CursorChecks:
         return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
 
 
-def _awaits(lease: Item, ref: str) -> bool:
-    """Whether an item lies in the part of its slice's backlog that is still to be served."""
-    pk, _, sk = ref.partition("|")
+def _is_behind(unsent: _Unsent, lease: Item) -> bool:
+    """Whether the cursors have passed an item. (Written out again: this is what is to be checked.)"""
+    if unsent.second > lease["done"]:
+        return False
+    if not lease["late_from"] <= unsent.second <= lease["late_until"]:
+        return True
+    pk, _, sk = unsent.ref.partition("|")
     _, shard, bucket = pk.split("#")
-    is_within = lease["late_from"] <= int(sk[:10]) <= lease["late_until"]
-    return bool(is_within and f"{bucket}#{shard}#{sk}" > lease["late_at"])
+    return f"{bucket}#{shard}#{sk}" <= str(lease["late_at"])

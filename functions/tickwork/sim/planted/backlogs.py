@@ -10,16 +10,15 @@ from tickwork.core import backlog, slices
 from tickwork.core.records import SliceLease
 from tickwork.core.writes import Anyway, Update
 from tickwork.flows import leasing, windows
+from tickwork.sim.planted.bug import Bug, Patch
 
-type _Patch = tuple[Any, str, Any]
 
-
-def opening_forgets_the_backlog() -> Sequence[_Patch]:
+def _opening_forgets() -> Sequence[Patch]:
     right = backlog.opened
     return [(backlog, "opened", lambda lease, until: replace(right(lease, until), late_until=0))]
 
 
-def backlog_advances_before_the_send() -> Sequence[_Patch]:
+def _advances_before_send() -> Sequence[Patch]:
     right = windows._Window._work_off
 
     def wrong(self: Any, *arguments: Any) -> SliceLease:
@@ -29,11 +28,11 @@ def backlog_advances_before_the_send() -> Sequence[_Patch]:
     return [(windows._Window, "_work_off", wrong)]
 
 
-def backlog_does_not_cover() -> Sequence[_Patch]:
+def _does_not_cover() -> Sequence[Patch]:
     return [(slices, "covering", lambda advance: advance)]
 
 
-def backlog_without_token() -> Sequence[_Patch]:
+def _without_token() -> Sequence[Patch]:
     right = slices.advance_backlog
 
     def wrong(lease: SliceLease, after: SliceLease) -> Update:
@@ -42,7 +41,7 @@ def backlog_without_token() -> Sequence[_Patch]:
     return [(slices, "advance_backlog", wrong)]
 
 
-def backlog_reads_one_page_of_a_minute() -> Sequence[_Patch]:
+def _one_page_of_a_minute() -> Sequence[Patch]:
     right = windows._Window._late_page
 
     def wrong(self: Any, *arguments: Any) -> Any:
@@ -51,7 +50,7 @@ def backlog_reads_one_page_of_a_minute() -> Sequence[_Patch]:
     return [(windows._Window, "_late_page", wrong)]
 
 
-def backlog_reads_a_minute_once() -> Sequence[_Patch]:
+def _reads_a_minute_once() -> Sequence[Patch]:
     right = windows._Window._see_to
 
     def wrong(self: Any, *arguments: Any) -> Any:
@@ -63,11 +62,11 @@ def backlog_reads_a_minute_once() -> Sequence[_Patch]:
     return [(windows._Window, "_see_to", wrong)]
 
 
-BACKLOG = (
-    ("opening a backlog forgets it", opening_forgets_the_backlog),
-    ("the backlog advances before the send", backlog_advances_before_the_send),
-    ("the backlog does not cover what it materialises", backlog_does_not_cover),
-    ("the backlog advances without the token", backlog_without_token),
-    ("the backlog reads one page of a minute", backlog_reads_one_page_of_a_minute),
-    ("the backlog does not read again what it has put there", backlog_reads_a_minute_once),
+BUGS = (
+    Bug("opening a backlog forgets it", _opening_forgets),
+    Bug("the backlog advances before the send", _advances_before_send),
+    Bug("the backlog does not cover what it materialises", _does_not_cover),
+    Bug("the backlog advances without the token", _without_token),
+    Bug("the backlog reads one page of a minute", _one_page_of_a_minute),
+    Bug("the backlog does not read again what it has put there", _reads_a_minute_once),
 )

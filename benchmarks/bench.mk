@@ -1,0 +1,18 @@
+# Measurements. Each prints what benchmarks/RESULTS.md quotes; none of them passes or fails.
+BENCH := PYTHONPATH=functions:. $(BIN)/python -m
+
+.PHONY: bench-cost
+bench-cost: $(VENV)/.dev ## What a timer costs, step by step, beside others (TIMERS=10000)
+	$(BENCH) benchmarks.cost --timers $(or $(TIMERS),10000)
+
+.PHONY: bench-idle
+bench-idle: $(VENV)/.dev ## What a month costs with nothing due, and what looking ahead costs
+	$(BENCH) benchmarks.idle
+
+.PHONY: bench-scan
+bench-scan: $(VENV)/.dev ## How fast a scanner fires, beside a bare loop of its boto3 calls
+	$(BENCH) benchmarks.scan --rounds 9
+
+.PHONY: bench-cold
+bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside bare boto3 clients
+	$(BENCH) benchmarks.cold_start

@@ -1,0 +1,24 @@
+"""Lambda entry point of the pusher: messages of the pool `push` in, those that must stay in the queue out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.aws.push_http import SocketPoster
+from tickwork.aws.signals import PowertoolsSignals
+from tickwork.aws.wiring import aws_ports
+from tickwork.flows.pushing import Pusher, push_batch
+from tickwork.ports import PUSH_POOL, InMessage
+from tickwork.settings import PushSecrets, Settings
+
+_settings = Settings.from_environ()
+_signals = PowertoolsSignals("pusher")
+_ports = aws_ports(_settings, _signals, receives=True)
+_pusher = Pusher(SocketPoster(), PushSecrets.from_environ().secrets)
+
+
+@_signals.metrics.log_metrics
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    messages = {record["messageId"]: InMessage(record["receiptHandle"], record["body"]) for record in event["Records"]}
+    kept = push_batch(_ports, _pusher, PUSH_POOL, messages)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in kept]}

@@ -1,0 +1,111 @@
+"""What a job or timer asks to be done, from its body to `Work` and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from tickwork.api.models import PAYLOAD_BYTES_MAX, TargetIn, WorkIn
+from tickwork.core.errors import InvalidField, PayloadTooLarge
+from tickwork.core.ids import check_slug
+from tickwork.core.messages import compact_json
+from tickwork.core.push_targets import parse_target
+from tickwork.core.records import Resource, RetryPolicy, Work
+from tickwork.ports import PUSH_POOL, Layout
+
+
+def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
+    """The work a job or timer asks for."""
+    pool, handler, url = _target(body.target, layout, default_handler)
+    tags = tuple(
+        Resource(check_slug(one.name, f"resources.{i}.name"), one.max_concurrency)
+        for i, one in enumerate(body.resources)
+    )
+    return Work(
+        pool,
+        handler,
+        payload_text(body.payload),
+        lease_s=body.lease_s,
+        retry=RetryPolicy.from_item(body.retry_policy.model_dump()),
+        max_duration_s=body.max_duration_s,
+        idempotency_class=body.idempotency_class,
+        sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
+        side_effects=tuple(body.side_effects),
+        resources=tags + _cap(body.target, url, layout),
+        url=url,
+    )
+
+
+def payload_text(payload: object) -> str | None:
+    """The payload as compact JSON text, within the limit. Checked when it is created, not when it fires."""
+    if payload is None:
+        return None
+    text = compact_json(payload)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > PAYLOAD_BYTES_MAX:
+        raise PayloadTooLarge(
+            f"the payload has {size} bytes",
+            field="payload",
+            remedy=f"keep it to {PAYLOAD_BYTES_MAX} bytes of JSON, or store it elsewhere and send a reference",
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidField("the text has half a surrogate pair", field="payload", remedy="send valid Unicode") from None
+    return text
+
+
+def _target(target: TargetIn, layout: Layout, default_handler: str | None) -> tuple[str, str, str]:
+    """(pool, handler, URL or '')."""
+    if target.url is not None:
+        if PUSH_POOL not in layout.pools:
+            raise InvalidField(
+                "this environment does not push", field="target.url", remedy="give a `pool`, and run a worker for it"
+            )
+        parse_target(target.url, allow_private=layout.push_private)
+        return PUSH_POOL, PUSH_POOL, target.url
+    pool = target.pool or ""
+    pools = [name for name in layout.pools if name != PUSH_POOL]
+    if pool not in pools:
+        raise InvalidField(
+            f"there is no pool {pool[:80]!r} here",
+            field="target.pool",
+            remedy=f"pools of this environment: {', '.join(pools)}",
+        )
+    handler = target.handler or default_handler
+    if handler is None:
+        raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
+    return pool, check_slug(handler, "target.handler"), ""
+
+
+def _cap(target: TargetIn, url: str, layout: Layout) -> tuple[Resource, ...]:
+    """A push target's cap is a concurrency tag that all the team's pushes to its origin share."""
+    if not url:
+        return ()
+    return (Resource(parse_target(url, allow_private=layout.push_private).resource, target.max_concurrency),)
+
+
+def shown(work: Work) -> dict[str, Any]:
+    """Target, lease, policies and limits as the API shows them. The payload is shown where it is inline."""
+    tags = [asdict(one) for one in work.resources]
+    body: dict[str, Any] = {
+        "target": {"pool": work.pool, "handler": work.handler},
+        "lease_s": work.lease_s,
+        "retry_policy": asdict(work.retry),
+        "idempotency_class": work.idempotency_class,
+    }
+    if work.url:
+        body["target"] = {"url": work.url, "max_concurrency": tags.pop()["max_concurrency"]}
+    optional = {
+        "max_duration_s": work.max_duration_s,
+        "unsafe_sign_off": dict(work.sign_off or {}),
+        "side_effects": list(work.side_effects),
+        "resources": tags,
+    }
+    body |= {name: value for name, value in optional.items() if value}
+    if work.payload is not None:
+        body["payload"] = json.loads(work.payload)
+    elif work.payload_id is not None:
+        body["payload_id"] = work.payload_id
+    return body

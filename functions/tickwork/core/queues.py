@@ -1,0 +1,54 @@
+"""The queues, as values: what infra creates and what the local endpoint gets.
+
+One place, so that the scanner's timeout, the visibility of a tick and the event source can not drift apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TICKS_QUEUE = "ticks"
+
+SCANNER_TIMEOUT_S = 11
+"""The tick of a scanner that died comes back after this, just when its lease (10 s) has lapsed: its slice is served
+again within 12 s (spec F7). An SQS event source demands at least the function's timeout, so that is as short: a
+window that needs longer stops in time with its cursor where it honestly is, and its tick comes again at once."""
+
+SCANNER_RESERVE_MS = 3_000
+"""Of the scanner's time, kept for the writes after the last batch."""
+
+DLQ_RETENTION_S = 14 * 86_400
+LONG_POLL_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A standard queue. A message that was received `receives_max` times goes to `<name>-dlq`."""
+
+    name: str
+    visibility_s: int
+    retention_s: int
+    receives_max: int
+
+    @property
+    def dlq_name(self) -> str:
+        return f"{self.name}-dlq"
+
+
+TICKS = Queue(TICKS_QUEUE, visibility_s=SCANNER_TIMEOUT_S, retention_s=3_600, receives_max=100)
+"""A tick that comes back sets its own delay, so the visibility is only waited for when a scanner died; a tick an hour
+old has long been served by others."""
+
+
+def ready_queue(pool: str) -> str:
+    return f"ready-{pool}"
+
+
+def ready(pool: str) -> Queue:
+    """The ready queue of a pool.
+
+    A received message stays hidden for half a minute before its run has started; then the lease and heartbeats set it.
+    Every lost attempt is one receive, every wait for a slot and every worker that met a live claim another, so
+    `receives_max` is as many as SQS allows: the ledger decides, not the queue.
+    """
+    return Queue(ready_queue(pool), visibility_s=30, retention_s=14 * 86_400, receives_max=1_000)

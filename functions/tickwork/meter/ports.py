@@ -1,0 +1,99 @@
+"""A counting store and sender: the same bill as the hook's, without boto3 or an endpoint.
+
+One `commit` is one call in the DynamoDB store, one `send` one call for each batch that `SqsSender` packs, and the
+in-memory store shows the item before and after: so the units are equal (the tests hold that against a real client).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.aws.sqs import pack
+from tickwork.core.tables import Index, Table
+from tickwork.core.writes import Check, Committed, Item, Put, Refused, Write
+from tickwork.meter import units
+from tickwork.meter.bill import Bill
+from tickwork.meter.units import Attributes
+from tickwork.ports import OutMessage, Page, Sender, SendReport, Store
+from tickwork.store.dynamodb import BATCH_GET_MAX, to_attributes
+
+_CALL = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"}
+
+
+class CountingStore:
+    """A `ports.Store` that passes every call on to `inner`, which must be in memory, and bills it."""
+
+    def __init__(self, inner: Store, bill: Bill) -> None:
+        self._inner, self._bill = inner, bill
+
+    def get(self, table: Table, key: Item) -> Item | None:
+        item = self._inner.get(table, key)
+        self._bill.add("GetItem", dynamodb_read_units=units.read_units([_size(item)], consistent=True))
+        return item
+
+    def get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
+        items = self._inner.get_many(table, keys)
+        for begin in range(0, len(items), BATCH_GET_MAX):
+            sizes = [_size(item) for item in items[begin : begin + BATCH_GET_MAX]]
+            self._bill.add("BatchGetItem", dynamodb_read_units=units.batch_read_units(sizes, consistent=True))
+        return items
+
+    def query(
+        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+    ) -> Page:
+        page = self._inner.query(table, partition, first, last, limit=limit, after=after)
+        read = units.read_units([_size(item) for item in page.items], consistent=True)
+        self._bill.add("Query", dynamodb_read_units=read)
+        return page
+
+    def query_index(
+        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+    ) -> tuple[list[Item], Item | None]:
+        found, more = self._inner.query_index(table, index, partition, limit=limit, after=after, descending=descending)
+        read = units.read_units([_size(entry) for entry in found], consistent=False)
+        self._bill.add("Query", dynamodb_read_units=read)
+        return found, more
+
+    def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+        items, more = self._inner.scan(table, limit=limit, after=after)
+        self._bill.add("Scan", dynamodb_read_units=units.read_units([_size(i) for i in items], consistent=False))
+        return items, more
+
+    def commit(self, writes: Sequence[Write]) -> Committed | Refused:
+        before = [self._image(write) for write in writes]
+        result = self._inner.commit(writes)
+        in_transaction = len(writes) > 1
+        total = 0
+        for write, old in zip(writes, before, strict=True):
+            if isinstance(write, Check):
+                total += units.check_units(old)
+                continue
+            new = self._image(write)
+            total += units.write_units(old, new, in_transaction=in_transaction)
+            total += sum(units.index_units(write.table, index, old, new) for index in write.table.indexes)
+        call = "TransactWriteItems" if in_transaction else _CALL[type(writes[0]).__name__]
+        self._bill.add(call, dynamodb_write_units=total)
+        return result
+
+    def _image(self, write: Write) -> Attributes | None:
+        key = write.item if isinstance(write, Put) else write.key
+        item = self._inner.get(write.table, key)
+        return None if item is None else to_attributes(item)
+
+
+class CountingSender:
+    """A `ports.Sender` that passes on to `inner`, and bills the batches that `SqsSender` would send."""
+
+    def __init__(self, inner: Sender, bill: Bill) -> None:
+        self._inner, self._bill = inner, bill
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        for batch in pack(messages):
+            size = sum(len(messages[i].body.encode()) for i in batch)
+            fair = sum(1 for i in batch if messages[i].group)
+            self._bill.add("SendMessageBatch", sqs_requests=units.sqs_requests(size), sqs_fair_messages=fair)
+        return self._inner.send(queue, messages)
+
+
+def _size(item: Item | None) -> int:
+    return 0 if item is None else units.item_size(to_attributes(item))

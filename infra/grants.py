@@ -1,0 +1,84 @@
+"""What each function may do, as values: exact actions on exact tables, indexes and queues.
+
+Least privilege is checked from both sides: `tests/infra/test_grants.py` reads from the source which calls each
+function makes and refuses a grant too few as well as a grant too many, and the end-to-end test runs with enforcement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tickwork.core.tables import (
+    BY_DEAD_LETTER,
+    BY_JOB,
+    BY_TEAM,
+    CALENDARS,
+    CALENDARS_BY_TEAM,
+    CLIENT_KEYS,
+    JOBS,
+    LEASES,
+    PAYLOADS,
+    RESOURCES,
+    TIMERS,
+    Index,
+    Table,
+)
+
+GET, GET_MANY, QUERY, SCAN = "GetItem", "BatchGetItem", "Query", "Scan"
+PUT, UPDATE, DELETE, CHECK = "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"
+URL, SEND, RECEIVE = "GetQueueUrl", "SendMessage", "ReceiveMessage"
+HIDE, REMOVE = "ChangeMessageVisibility", "DeleteMessage"
+CONSUME = (RECEIVE, REMOVE, "GetQueueAttributes")
+"""What the event source itself does in the function's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """DynamoDB actions by table and by index, SQS actions on `ticks` and on every ready queue."""
+
+    tables: dict[Table, tuple[str, ...]]
+    indexes: dict[tuple[Table, Index], tuple[str, ...]] = field(default_factory=dict)
+    ticks: tuple[str, ...] = ()
+    ready: tuple[str, ...] = ()
+
+
+API = Grants(
+    tables={
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
+        JOBS: (GET, GET_MANY, PUT, UPDATE),
+        LEASES: (GET, PUT),
+        CLIENT_KEYS: (GET, PUT),
+        CALENDARS: (GET, GET_MANY, PUT),
+        PAYLOADS: (GET, PUT),
+        RESOURCES: (QUERY, PUT, DELETE),
+    },
+    indexes={
+        (TIMERS, BY_JOB): (QUERY,),
+        (TIMERS, BY_DEAD_LETTER): (QUERY,),
+        (JOBS, BY_TEAM): (QUERY,),
+        (CALENDARS, CALENDARS_BY_TEAM): (QUERY,),
+    },
+    ticks=(URL, SEND),
+    ready=(URL, SEND, RECEIVE, HIDE, REMOVE),
+)
+TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
+SCANNER = Grants(
+    tables={
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
+        JOBS: (GET, GET_MANY, UPDATE),
+        LEASES: (GET, PUT, UPDATE, CHECK),
+        CALENDARS: (GET_MANY,),
+    },
+    ticks=(URL, SEND, HIDE, *CONSUME),
+    ready=(URL, SEND),
+)
+RECONCILER = Grants(
+    tables={
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
+        JOBS: (GET, GET_MANY, SCAN, UPDATE),
+        LEASES: (GET, PUT, UPDATE),
+        CALENDARS: (GET_MANY,),
+    },
+    ticks=(URL, SEND),
+    ready=(URL, SEND),
+)

@@ -1,0 +1,70 @@
+"""The queues, made from the values in `tickwork.core.queues`, each with a dead-letter queue of its own.
+
+A pool's dead-letter queue belongs to its team: what lies there is theirs to look at, and fills nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from tickwork.core.queues import DLQ_RETENTION_S, LONG_POLL_S, TICKS, Queue, ready
+
+
+class Queues(Construct):
+    """`ticks`, and a ready queue for each pool. `enforce_ssl` is off only for an endpoint that speaks plain HTTP."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        prefix: str,
+        pools: Sequence[str],
+        keep_data: bool,
+        enforce_ssl: bool = True,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._prefix = prefix
+        self._removal = cdk.RemovalPolicy.RETAIN if keep_data else cdk.RemovalPolicy.DESTROY
+        self._enforce_ssl = enforce_ssl
+        self.ticks, self.ticks_dlq = self._pair("Ticks", TICKS)
+        pairs = {pool: self._pair(f"Ready-{pool}", ready(pool)) for pool in pools}
+        self.ready = {pool: pair[0] for pool, pair in pairs.items()}
+        self.ready_dlqs = {pool: pair[1] for pool, pair in pairs.items()}
+
+    def _pair(self, construct_id: str, queue: Queue) -> tuple[sqs.Queue, sqs.Queue]:
+        dlq = self._queue(f"{construct_id}-Dlq", queue.dlq_name, retention_s=DLQ_RETENTION_S)
+        main = self._queue(
+            construct_id,
+            queue.name,
+            retention_s=queue.retention_s,
+            visibility_s=queue.visibility_s,
+            dead_letters=sqs.DeadLetterQueue(queue=dlq, max_receive_count=queue.receives_max),
+        )
+        return main, dlq
+
+    def _queue(
+        self,
+        construct_id: str,
+        name: str,
+        *,
+        retention_s: int,
+        visibility_s: int = 30,
+        dead_letters: sqs.DeadLetterQueue | None = None,
+    ) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            construct_id,
+            queue_name=f"{self._prefix}-{name}",
+            visibility_timeout=cdk.Duration.seconds(visibility_s),
+            retention_period=cdk.Duration.seconds(retention_s),
+            receive_message_wait_time=cdk.Duration.seconds(LONG_POLL_S),
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=self._enforce_ssl,
+            dead_letter_queue=dead_letters,
+            removal_policy=self._removal,
+        )

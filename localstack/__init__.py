@@ -1,0 +1,1 @@
+"""A local AWS endpoint for the end-to-end tests."""

@@ -1,0 +1,257 @@
+"""What every store must do, as sentences of `ports.Store`."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
+from tickwork.core.tables import BY_JOB, BY_TEAM, JOBS, LEASES, TIMERS
+from tickwork.core.writes import (
+    Absent,
+    Anyway,
+    Below,
+    Check,
+    Committed,
+    Delete,
+    Is,
+    Missing,
+    Put,
+    Refused,
+    Update,
+    all_of,
+    any_of,
+)
+from tickwork.ports import Store
+
+THREADS, ROUNDS = 8, 6
+
+
+def timer(pk: str, sk: str, **attributes: Any) -> dict[str, Any]:
+    return {"pk": pk, "sk": sk, "status": "pending", **attributes}
+
+
+def put(store: Store, *items: dict[str, Any]) -> None:
+    for item in items:
+        assert isinstance(store.commit([Put(TIMERS, item, Absent())]), Committed)
+
+
+def test_an_item_comes_back_as_it_was_put(store: Store) -> None:
+    item = timer("p", "s", n=7, big=1_793_318_400_000, yes=True, no=False, none=None, text="é~|#", attempts=[{"a": 1}])
+    put(store, item)
+    assert store.get(TIMERS, {"pk": "p", "sk": "s"}) == item
+
+
+def test_integers_and_booleans_keep_their_types(store: Store) -> None:
+    put(store, timer("p", "s", one=1, true=True, zero=0, negative=-5))
+    item = store.get(TIMERS, {"pk": "p", "sk": "s"})
+    assert item is not None
+    assert [type(item[name]) for name in ("one", "true", "zero", "negative")] == [int, bool, int, int]
+
+
+def test_what_is_not_there_is_none(store: Store) -> None:
+    assert store.get(TIMERS, {"pk": "p", "sk": "s"}) is None
+    assert store.get(LEASES, {"slice": "nobody"}) is None
+
+
+def test_many_are_answered_in_the_order_of_the_keys(store: Store) -> None:
+    put(store, *(timer("p", f"{n:03d}", n=n) for n in range(120)))
+    keys = [{"pk": "p", "sk": f"{n:03d}"} for n in (119, 3, 500, 0, *range(5, 110))]
+    found = store.get_many(TIMERS, keys)
+    assert [None if item is None else item["n"] for item in found] == [119, 3, None, 0, *range(5, 110)]
+
+
+def test_a_query_answers_a_range_in_order_of_the_sort_key(store: Store) -> None:
+    put(
+        store,
+        *(timer("p", sk) for sk in ("0009#b", "0010#a", "0010#a#retry.2", "0011#~", "0012#a")),
+        timer("q", "0010#x"),
+    )
+    page = store.query(TIMERS, "p", "0010#", "0011#~", limit=10)
+    assert [item["sk"] for item in page.items] == ["0010#a", "0010#a#retry.2", "0011#~"]
+    assert page.more is None
+
+
+def test_a_query_goes_on_where_a_page_ended(store: Store) -> None:
+    put(store, *(timer("p", f"{n:02d}") for n in range(7)))
+    found, after = [], None
+    for _ in range(10):
+        page = store.query(TIMERS, "p", "01", "05", limit=2, after=after)
+        found += [item["sk"] for item in page.items]
+        after = page.more
+        if after is None:
+            break
+    assert found == ["01", "02", "03", "04", "05"]
+
+
+def test_a_query_of_an_empty_partition_is_an_empty_page(store: Store) -> None:
+    page = store.query(TIMERS, "nobody", "0", "9", limit=3)
+    assert (page.items, page.more) == ((), None)
+
+
+def test_absent_refuses_what_is_there_and_shows_it(store: Store) -> None:
+    put(store, timer("p", "s", n=1))
+    result = store.commit([Put(TIMERS, timer("p", "s", n=2), Absent())])
+    assert result == Refused({0: timer("p", "s", n=1)})
+    assert store.get(TIMERS, {"pk": "p", "sk": "s"}) == timer("p", "s", n=1)
+
+
+def test_an_update_of_nothing_is_refused_with_none(store: Store) -> None:
+    result = store.commit([Update(TIMERS, {"pk": "p", "sk": "s"}, Is("status", "pending"), set={"n": 1})])
+    assert isinstance(result, Refused)
+    assert result.only is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (Is("status", "pending"), True),
+        (Is("status", "running"), False),
+        (Is("token", 3), True),
+        (Is("token", 4), False),
+        (Is("gone", 1), False),
+        (Missing("gone"), True),
+        (Missing("token"), False),
+        (Below("token", 4), True),
+        (Below("token", 3), False),
+        (Below("gone", 9), False),
+        (all_of(Is("status", "pending"), Is("token", 3)), True),
+        (all_of(Is("status", "pending"), Is("token", 4)), False),
+        (any_of(Absent(), all_of(Is("status", "pending"), Missing("gone"))), True),
+        (any_of(Absent(), Is("status", "running")), False),
+        (Anyway("a test"), True),
+    ],
+    ids=str,
+)
+def test_a_condition_decides(store: Store, condition: Any, holds: bool) -> None:
+    put(store, timer("p", "s", token=3))
+    result = store.commit([Update(TIMERS, {"pk": "p", "sk": "s"}, condition, set={"mark": 1})])
+    assert isinstance(result, Committed) is holds
+    assert ("mark" in (store.get(TIMERS, {"pk": "p", "sk": "s"}) or {})) is holds
+
+
+def test_conditions_on_nothing_hold_only_for_what_may_be_missing(store: Store) -> None:
+    for condition, holds in ((Absent(), True), (Missing("x"), True), (Below("x", 1), False), (Is("x", 1), False)):
+        result = store.commit([Put(TIMERS, timer("p", str(condition)), condition)])
+        assert isinstance(result, Committed) is holds, condition
+
+
+def test_an_update_sets_removes_and_appends_and_answers_the_item(store: Store) -> None:
+    put(store, timer("p", "s", claim="me", lease=5))
+    change = {
+        "set": {"status": "running", "token": 1},
+        "remove": ("claim", "never"),
+        "append": {"attempts": [{"n": 1}]},
+    }
+    first = store.commit([Update(TIMERS, {"pk": "p", "sk": "s"}, Is("status", "pending"), **change)])
+    assert first == Committed(timer("p", "s", status="running", token=1, lease=5, attempts=[{"n": 1}]))
+    more = Update(TIMERS, {"pk": "p", "sk": "s"}, Is("token", 1), append={"attempts": [{"n": 2}, {"n": 3}]})
+    assert store.commit([more]).item["attempts"] == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+def test_a_put_replaces_the_whole_item(store: Store) -> None:
+    put(store, timer("p", "s", old=1))
+    store.commit([Put(TIMERS, timer("p", "s", new=2), Is("old", 1))])
+    assert store.get(TIMERS, {"pk": "p", "sk": "s"}) == timer("p", "s", new=2)
+
+
+def test_a_delete_deletes_if_its_condition_holds(store: Store) -> None:
+    put(store, timer("p", "s", token=1))
+    refused = store.commit([Delete(TIMERS, {"pk": "p", "sk": "s"}, Is("token", 2))])
+    assert isinstance(refused, Refused)
+    assert isinstance(store.commit([Delete(TIMERS, {"pk": "p", "sk": "s"}, Is("token", 1))]), Committed)
+    assert store.get(TIMERS, {"pk": "p", "sk": "s"}) is None
+    assert store.query(TIMERS, "p", "0", "~", limit=5).items == ()
+
+
+def test_a_transaction_writes_all(store: Store) -> None:
+    put(store, timer("p", "a"))
+    result = store.commit(
+        [
+            Check(TIMERS, {"pk": "p", "sk": "a"}, Is("status", "pending")),
+            Put(TIMERS, timer("q", "b"), Absent()),
+            Update(LEASES, {"slice": "x"}, Missing("token"), set={"token": 1}),
+        ]
+    )
+    assert result == Committed()
+    assert store.get(TIMERS, {"pk": "q", "sk": "b"}) == timer("q", "b")
+    assert store.get(LEASES, {"slice": "x"}) == {"slice": "x", "token": 1}
+
+
+def test_a_refused_transaction_writes_nothing_and_names_each_refusal(store: Store) -> None:
+    put(store, timer("p", "a", token=1), timer("p", "b"))
+    result = store.commit(
+        [
+            Put(TIMERS, timer("q", "new"), Absent()),
+            Check(TIMERS, {"pk": "p", "sk": "a"}, Is("token", 2)),
+            Update(TIMERS, {"pk": "p", "sk": "b"}, Is("status", "pending"), set={"n": 1}),
+            Update(TIMERS, {"pk": "p", "sk": "gone"}, Is("status", "pending"), set={"n": 1}),
+        ]
+    )
+    assert result == Refused({1: timer("p", "a", token=1), 3: None})
+    assert store.get(TIMERS, {"pk": "q", "sk": "new"}) is None
+    assert store.get(TIMERS, {"pk": "p", "sk": "b"}) == timer("p", "b")
+
+
+def test_a_transaction_may_have_a_hundred_writes(store: Store) -> None:
+    writes = [Put(TIMERS, timer("p", f"{n:03d}"), Absent()) for n in range(100)]
+    assert store.commit(writes) == Committed()
+    assert len(store.query(TIMERS, "p", "0", "~", limit=200).items) == 100
+
+
+def test_the_same_item_twice_in_a_transaction_is_our_mistake(store: Store) -> None:
+    twice = [Put(TIMERS, timer("p", "s"), Absent()), Check(TIMERS, {"pk": "p", "sk": "s"}, Absent())]
+    with pytest.raises(InvariantViolated):
+        store.commit(twice)
+
+
+def test_an_index_finds_keys_in_either_order_and_pages(store: Store) -> None:
+    for n in range(5):
+        put(store, timer(f"p{n}", "s", job_id="pay:nightly", scheduled_at_ms=n * 1_000))
+    put(store, timer("px", "s", job_id="pay:other", scheduled_at_ms=1), timer("py", "s"))
+    down, position = store.query_index(TIMERS, BY_JOB, "pay:nightly", limit=3, after=None, descending=True)
+    assert [key["scheduled_at_ms"] for key in down] == [4_000, 3_000, 2_000]
+    rest, position = store.query_index(TIMERS, BY_JOB, "pay:nightly", limit=3, after=position, descending=True)
+    assert ([key["scheduled_at_ms"] for key in rest], position) == ([1_000, 0], None)
+    up, _ = store.query_index(TIMERS, BY_JOB, "pay:nightly", limit=9, after=None, descending=False)
+    assert [(key["pk"], key["sk"]) for key in up] == [(f"p{n}", "s") for n in range(5)]
+
+
+def test_an_index_lists_a_team(store: Store) -> None:
+    for name in ("b", "a"):
+        store.commit([Put(JOBS, {"job_id": f"pay:{name}", "team": "pay"}, Absent())])
+    keys, _ = store.query_index(JOBS, BY_TEAM, "pay", limit=5, after=None, descending=False)
+    assert [key["job_id"] for key in keys] == ["pay:a", "pay:b"]
+
+
+def test_a_scan_sees_every_item_once(store: Store) -> None:
+    for n in range(7):
+        store.commit([Put(JOBS, {"job_id": f"pay:{n}", "team": "pay"}, Absent())])
+    seen, position = [], None
+    for _ in range(10):
+        page, position = store.scan(JOBS, limit=3, after=position)
+        seen += [item["job_id"] for item in page]
+        if position is None:
+            break
+    assert sorted(seen) == [f"pay:{n}" for n in range(7)]
+
+
+def test_of_many_at_once_one_passes_a_compare_and_set(store: Store) -> None:
+    put(store, timer("p", "s", token=0))
+    with ThreadPoolExecutor(THREADS) as threads:
+        for before in range(ROUNDS):
+            claims = [threads.submit(_claim, store, before, name) for name in range(THREADS)]
+            assert sum(claim.result() for claim in claims) == 1
+    item = store.get(TIMERS, {"pk": "p", "sk": "s"})
+    assert item is not None
+    assert item["token"] == ROUNDS
+
+
+def _claim(store: Store, before: int, name: int) -> bool:
+    write = Update(TIMERS, {"pk": "p", "sk": "s"}, Is("token", before), set={"token": before + 1, "by": name})
+    try:
+        return isinstance(store.commit([write]), Committed)
+    except (Conflict, OutcomeUnknown, Throttled):
+        return False

@@ -1,0 +1,205 @@
+"""Deploying the real stacks onto an endpoint, and acting there as an operator or under a role.
+
+Everything goes through public doors: the CDK's command line, boto3, and the deployed API's URL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from tickwork.settings import ENVIRONMENTS, Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+REGION = "us-east-1"
+ENVIRONMENT = "dev"
+STACK = f"tickwork-{ENVIRONMENT}"
+CLI_TIMEOUT_S = 300
+BATCHED = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+FUNCTIONS = ("api", "ticker", "scanner", "reconciler")
+
+type Credentials = dict[str, str]
+"""The three AWS_* environment variables of a caller."""
+
+OPERATOR: Credentials = {
+    "AWS_ACCESS_KEY_ID": os.environ.get("E2E_ACCESS_KEY_ID", "test"),
+    "AWS_SECRET_ACCESS_KEY": os.environ.get("E2E_SECRET_ACCESS_KEY", "test"),
+}
+
+
+@dataclass
+class Deployment:
+    """The dev environment on `endpoint`. `work` takes the assembly, the outputs and the logs."""
+
+    endpoint: str
+    work: Path
+    took_s: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        return ENVIRONMENTS[ENVIRONMENT].settings()
+
+    def deploy(self) -> None:
+        """Synthesize once, then bootstrap and deploy what was synthesized."""
+        assembly, outputs = self.work / "cdk.out", self.work / "outputs.json"
+        app = f"{sys.executable} -m infra.app"
+        self._cdk("synth", "--quiet", "--app", app, "-c", f"env={ENVIRONMENT}", "-c", "local=true", "-o", str(assembly))
+        account = self.client("sts").get_caller_identity()["Account"]
+        self._cdk("bootstrap", "--app", str(assembly), f"aws://{account}/{REGION}")
+        self._cdk(
+            *("deploy", STACK, "--app", str(assembly), "--require-approval", "never"),
+            *("--outputs-file", str(outputs)),
+        )
+        self.outputs = json.loads(outputs.read_text(encoding="utf-8"))[STACK]
+
+    def _cdk(self, command: str, *arguments: str) -> None:
+        begun = time.monotonic()
+        cdk = ROOT / "node_modules" / ".bin" / "cdk"
+        if not cdk.exists():
+            raise RuntimeError("the CDK's command line is missing: run `npm ci`")
+        done = subprocess.run(
+            [str(cdk), command, *arguments],
+            cwd=ROOT,
+            env=self.environ(OPERATOR) | {"CDK_HOME": str(self.work / "cdk-home"), "CI": "1"},
+            capture_output=True,
+            text=True,
+            timeout=CLI_TIMEOUT_S,
+        )
+        self.took_s[command] = round(time.monotonic() - begun, 1)
+        if done.returncode != 0:
+            raise RuntimeError(f"cdk {command} failed:\n{done.stdout[-4_000:]}\n{done.stderr[-4_000:]}")
+
+    def environ(self, credentials: Credentials) -> dict[str, str]:
+        """The environment of a process that acts with these credentials, and with nothing else of ours."""
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        return kept | {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ENDPOINT_URL_S3": os.environ.get("E2E_S3_ENDPOINT", self.endpoint),
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "18,20",
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "functions"), str(ROOT)]),
+            **credentials,
+        }
+
+    def client(self, service: str, credentials: Credentials = OPERATOR) -> Any:
+        return boto3.client(
+            service,  # type: ignore[call-overload]
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id=credentials["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=credentials["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=credentials.get("AWS_SESSION_TOKEN"),
+        )
+
+    @cached_property
+    def api_url(self) -> str:
+        """The deployed API by path: its own host name does not resolve to an endpoint on this machine."""
+        found = re.fullmatch(r"https?://([a-z0-9]+)\.execute-api\..*", self.outputs["ApiUrl"])
+        assert found, f"{self.outputs['ApiUrl']} is not the URL of an API"
+        return f"{self.endpoint}/_aws/execute-api/{found[1]}/$default"
+
+    def role_with(self, policy: str) -> Credentials:
+        """The credentials of a fresh role that has just the managed policy `<prefix>-<policy>` of the stack."""
+        iam, name = self.client("iam"), f"e2e-{policy}"
+        account = self.client("sts").get_caller_identity()["Account"]
+        trust = {
+            "Version": "2012-10-17",
+            "Statement": [
+                {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}, "Action": "sts:AssumeRole"}
+            ],
+        }
+        role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
+        arn = f"arn:aws:iam::{account}:policy/{self.settings.prefix}-{policy}"
+        iam.attach_role_policy(RoleName=name, PolicyArn=arn)
+        version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        document = iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
+        self._allow_batches(name, document)
+        return self._assume(str(role["Arn"]))
+
+    def role_of(self, function: str) -> Credentials:
+        """The credentials that a deployed function runs with, to see what they are refused."""
+        found = self.client("lambda").get_function_configuration(FunctionName=f"{self.settings.prefix}-{function}")
+        role = str(found["Role"])
+        iam, name = self.client("iam"), role.rsplit("/", 1)[1]
+        account = self.client("sts").get_caller_identity()["Account"]
+        trust = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
+        trust["Statement"].append(
+            {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}, "Action": "sts:AssumeRole"}
+        )
+        iam.update_assume_role_policy(RoleName=name, PolicyDocument=json.dumps(trust))
+        return self._assume(role)
+
+    def _assume(self, role_arn: str) -> Credentials:
+        given = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="e2e")["Credentials"]
+        return {
+            "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": given["SessionToken"],
+        }
+
+    # --- what a local endpoint drops ------------------------------------------------------------------------------
+
+    def repair(self) -> list[str]:
+        """Set by API what the endpoint dropped from the template, so that it behaves as deployed; what that was.
+
+        That the template asks for it is asserted in tests/infra.
+        """
+        return self._repair_ttl() + self._repair_concurrency() + self._repair_batches()
+
+    def _repair_ttl(self) -> list[str]:
+        from tickwork.core.tables import ALL_TABLES
+
+        dynamodb, repaired = self.client("dynamodb"), []
+        for table in ALL_TABLES:
+            name = f"{self.settings.prefix}-{table.name}"
+            standing = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+            if table.ttl and standing.get("AttributeName") != table.ttl:
+                dynamodb.update_time_to_live(
+                    TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": table.ttl}
+                )
+                repaired.append(f"TTL of {table.name}")
+        return repaired
+
+    def _repair_batches(self) -> list[str]:
+        """The functions' roles, for the endpoint's own names of batches."""
+        functions, iam, repaired = self.client("lambda"), self.client("iam"), []
+        for name in FUNCTIONS:
+            found = functions.get_function_configuration(FunctionName=f"{self.settings.prefix}-{name}")
+            role = str(found["Role"]).rsplit("/", 1)[1]
+            self._allow_batches(role, iam.get_role_policy(RoleName=role, PolicyName="grants")["PolicyDocument"])
+            repaired.append(f"batches of {name}")
+        return repaired
+
+    def _allow_batches(self, role: str, granted: dict[str, Any]) -> None:
+        """MiniStack asks for `sqs:SendMessageBatch` where AWS is content with `sqs:SendMessage`, and so on. The role
+        gets the batches of just those actions that it has, on the same queues."""
+        statements = [
+            {**statement, "Action": batches}
+            for statement in granted["Statement"]
+            if (batches := [f"{action}Batch" for action in BATCHED if action in statement["Action"]])
+        ]
+        if statements:
+            document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+            self.client("iam").put_role_policy(RoleName=role, PolicyName="batches", PolicyDocument=document)
+
+    def _repair_concurrency(self) -> list[str]:
+        functions, name = self.client("lambda"), f"{self.settings.prefix}-scanner"
+        wanted = ENVIRONMENTS[ENVIRONMENT].scanner_concurrency
+        standing = functions.get_function_concurrency(FunctionName=name).get("ReservedConcurrentExecutions")
+        if standing == wanted:
+            return []
+        functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=wanted)
+        return ["reserved concurrency of scanner"]

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from aws_cdk.assertions import Template
+
+from tickwork.settings import ENVIRONMENTS
+
+
+def test_no_route_is_open_to_the_world(template: Template) -> None:
+    template.resource_count_is("AWS::ApiGatewayV2::Route", 1)
+    template.has_resource_properties(
+        "AWS::ApiGatewayV2::Route", {"RouteKey": "ANY /{proxy+}", "AuthorizationType": "AWS_IAM"}
+    )
+    assert not template.find_resources("AWS::Lambda::Url")
+
+
+def test_requests_are_throttled_and_logged(templates: dict[str, Template]) -> None:
+    for name, template in templates.items():
+        (stage,) = template.find_resources("AWS::ApiGatewayV2::Stage").values()
+        limits = stage["Properties"]["DefaultRouteSettings"]
+        assert limits["ThrottlingRateLimit"] == ENVIRONMENTS[name].api_requests_per_s
+        assert limits["ThrottlingBurstLimit"] == ENVIRONMENTS[name].api_requests_burst
+        assert stage["Properties"]["AccessLogSettings"]["DestinationArn"]
+
+
+def test_the_url_is_an_output(template: Template) -> None:
+    assert {"ApiUrl", "Prefix", "AlarmTopicArn"} <= set(template.find_outputs("*"))
+
+
+def test_every_alarm_reaches_the_topic(template: Template) -> None:
+    alarms = template.find_resources("AWS::CloudWatch::Alarm").values()
+    assert len(alarms) == 8 + 2
+    for alarm in alarms:
+        assert alarm["Properties"]["AlarmActions"]
+        assert "Metrics" not in alarm["Properties"], "metric math"

@@ -1,0 +1,96 @@
+"""Grants and code, held against each other: what the template allows is what the source calls, no more, no less."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk.assertions import Template
+from infra.grants import CONSUME
+
+from tests.infra.callgraph import FUNCTIONS, needs_of, reachable
+from tickwork.core import tables
+
+NAMES = ("api", "ticker", "scanner", "reconciler")
+EVENT_SOURCE = {"scanner": {(f"sqs:{action}", "ticks") for action in CONSUME}}
+
+
+def _statements(template: Template, name: str) -> list[dict[str, Any]]:
+    roles = template.find_resources("AWS::IAM::Role")
+    (role,) = (role for logical_id, role in roles.items() if logical_id.startswith(f"Functions{name}Role"))
+    return [s for policy in role["Properties"]["Policies"] for s in policy["PolicyDocument"]["Statement"]]
+
+
+def _granted(template: Template, name: str) -> set[tuple[str, str]]:
+    resources = template.to_json()["Resources"]
+    return {
+        (action, _resource(resources, arn))
+        for statement in _statements(template, name)
+        for action in _listed(statement["Action"])
+        for arn in _listed(statement["Resource"])
+        if not action.startswith("logs:")
+    }
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _resource(resources: dict[str, Any], arn: Any) -> str:
+    """The name the code has for what an ARN in the template means: `TIMERS`, `TIMERS/BY_JOB`, `ticks`, `ready-*`."""
+    if "Fn::Join" in arn:
+        table, index = arn["Fn::Join"][1]
+        name = _resource(resources, table)
+        (found,) = (one for one in getattr(tables, name).indexes if one.name == index.removeprefix("/index/"))
+        return f"{name}/{_constant_of(found)}"
+    properties = resources[arn["Fn::GetAtt"][0]]["Properties"]
+    if "QueueName" in properties:
+        name = str(properties["QueueName"]).removeprefix("tickwork-prod-")
+        return "ready-*" if name.startswith("ready-") else name
+    return _constant_of(tables.TABLES_BY_NAME[str(properties["TableName"]).removeprefix("tickwork-prod-")])
+
+
+def _constant_of(value: tables.Table | tables.Index) -> str:
+    return next(name for name, one in vars(tables).items() if one == value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_may_do_what_its_code_does_and_nothing_else(prod: Template, name: str) -> None:
+    assert _granted(prod, name) == needs_of(name) | EVENT_SOURCE.get(name, set())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_grant_has_a_star(prod: Template, name: str) -> None:
+    assert "*" not in json.dumps(_statements(prod, name))
+
+
+def test_every_ready_queue_is_reached_from_every_function_that_sends(prod: Template) -> None:
+    queues = prod.find_resources("AWS::SQS::Queue")
+    ready = {i for i, q in queues.items() if "-ready-" in q["Properties"]["QueueName"] and "dlq" not in i.lower()}
+    for name in ("api", "scanner", "reconciler"):
+        statements = [s for s in _statements(prod, name) if "sqs:SendMessage" in s["Action"]]
+        reached = {arn["Fn::GetAtt"][0] for s in statements for arn in _listed(s["Resource"])}
+        assert ready < reached
+
+
+def test_the_reader_of_the_source_finds_its_way_to_the_depths() -> None:
+    found = {(module, getattr(node, "name", "")) for module, node in reachable("scanner.handler")}
+    assert ("tickwork.core.slices", "fence") in found
+    assert ("tickwork.flows.creating", "prepare_slices") in found
+    assert ("tickwork.flows.jobs", "create_job") not in found
+
+
+def test_no_table_is_reached_behind_the_readers_back() -> None:
+    """Every use of a boto3 client is in a place the reader knows: the store, the sender, the tick batch, wiring."""
+    users = {
+        path.relative_to(FUNCTIONS / "tickwork").as_posix()
+        for path in (FUNCTIONS / "tickwork").rglob("*.py")
+        if "botocore" in path.read_text(encoding="utf-8") or "boto3" in path.read_text(encoding="utf-8")
+    }
+    reached = {
+        module.removeprefix("tickwork.").replace(".", "/") + ".py"
+        for name in NAMES
+        for module, _ in reachable(f"{name}.handler")
+    }
+    assert users & reached == {"store/dynamodb.py", "aws/sqs.py", "aws/ticks.py", "aws/wiring.py"}

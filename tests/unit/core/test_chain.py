@@ -1,0 +1,125 @@
+"""The chain of a recurring job: which occurrence fires, which are skipped and why, which is next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickwork.core import chain, lifecycle
+from tickwork.core.records import FINISHED, CatchUp, Job, Next, Work
+from tickwork.core.schedule import parse_schedule
+from tickwork.core.tables import JOBS
+from tickwork.core.writes import Put, Update
+
+NOW_MS = 1_793_318_400_000
+EVERY = 60_000
+SPEC = parse_schedule({"rate": "1 minute", "anchor": "2026-01-01T00:00:00Z"}, now_ms=NOW_MS, job_id="pay:x").spec
+JOB = Job("pay", "x", SPEC, Work("default", "job"), next=Next(NOW_MS, NOW_MS, 0))
+DUE = Next(NOW_MS, NOW_MS, 0)
+
+POLICIES = st.one_of(
+    st.builds(CatchUp, st.sampled_from(("latest", "all", "none")), st.just(0), st.sampled_from((0, 90, 600))),
+    st.builds(CatchUp, st.just("last"), st.integers(1, 5), st.sampled_from((0, 90, 600))),
+)
+
+
+def plan(catch_up: CatchUp, late_ms: int) -> chain.Step:
+    return chain.plan_step(replace(JOB, catch_up=catch_up), DUE, NOW_MS + late_ms, 1)
+
+
+def minutes(step: chain.Step) -> list[int]:
+    return [(skipped.at.scheduled_at_ms - NOW_MS) // EVERY for skipped in step.skipped]
+
+
+def test_an_occurrence_on_time_fires_and_the_next_is_the_one_after_it() -> None:
+    step = plan(CatchUp("none"), 500)
+    assert (step.fires, step.skipped) == (True, ())
+    assert step.next == Next(NOW_MS + EVERY, NOW_MS + EVERY, 0)
+
+
+def test_what_is_late_by_less_than_an_outage_fires_whatever_the_policy() -> None:
+    assert plan(CatchUp("none"), chain.OUTAGE_AFTER_MS).fires
+    assert not plan(CatchUp("none"), chain.OUTAGE_AFTER_MS + 1).fires
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "skipped", "next_minute", "fires"),
+    [
+        (CatchUp("latest"), [0, 1, 2, 3, 4], 5, False),
+        (CatchUp("last", 2), [0, 1, 2, 3], 4, False),
+        (CatchUp("last", 9), [], 1, True),
+        (CatchUp("all"), [], 1, True),
+        (CatchUp("none"), [0, 1, 2, 3, 4, 5], 6, False),
+        (CatchUp("all", max_lateness_s=150), [0, 1, 2], 3, False),
+    ],
+    ids=str,
+)
+def test_after_an_outage_the_policy_decides(
+    catch_up: CatchUp, skipped: list[int], next_minute: int, fires: bool
+) -> None:
+    step = plan(catch_up, 5 * EVERY + 10)
+    assert minutes(step) == skipped
+    assert step.fires is fires
+    assert step.next is not None
+    assert (step.next.scheduled_at_ms - NOW_MS) // EVERY == next_minute
+
+
+def test_the_reason_says_whether_it_was_the_policy_or_the_lateness() -> None:
+    reasons = [skipped.reason for skipped in plan(CatchUp("latest", max_lateness_s=150), 5 * EVERY + 10).skipped]
+    assert reasons == [chain.TOO_LATE] * 3 + [chain.SKIPPED_OUTAGE] * 2
+
+
+def test_a_long_outage_takes_several_steps() -> None:
+    step = plan(CatchUp("none"), 100 * EVERY)
+    assert len(step.skipped) == chain.SKIPS_PER_STEP_MAX
+    assert step.next is not None
+    assert step.next.fire_at_ms <= NOW_MS + 100 * EVERY
+
+
+@given(POLICIES, st.integers(0, 80 * EVERY))
+def test_no_occurrence_is_left_out(catch_up: CatchUp, late_ms: int) -> None:
+    """every-end-recorded: what lies between the due one and the next one is skipped, in order, without a gap."""
+    step = plan(catch_up, late_ms)
+    assert step.next is not None
+    passed = minutes(step) or [0]
+    assert passed == list(range(passed[-1] + 1))
+    assert (step.next.scheduled_at_ms - NOW_MS) // EVERY == passed[-1] + 1
+    assert step.fires is not bool(step.skipped)
+
+
+def test_a_schedule_that_ends_finishes_the_job() -> None:
+    spec = parse_schedule({"at": "2026-10-30T00:00:00Z"}, now_ms=NOW_MS - 10, job_id="pay:x").spec
+    once = replace(JOB, schedule=spec)
+    step = chain.plan_step(once, DUE, NOW_MS, 1)
+    writes = chain.step_writes(once, once.occurrence_key("main", DUE), step, NOW_MS, 60)
+    assert step.next is None
+    assert len(writes) == 1
+    assert isinstance(writes[0], Update)
+    assert writes[0].set["status"] == FINISHED
+
+
+def test_the_writes_of_a_step_move_the_job_record_each_skip_and_put_the_next() -> None:
+    step = plan(CatchUp("latest"), 3 * EVERY + 10)
+    due = JOB.occurrence_key("main", DUE)
+    move, *records, put = chain.step_writes(JOB, due, step, NOW_MS + 3 * EVERY, 60)
+    assert isinstance(move, Update)
+    assert move.table is JOBS
+    assert move.set["fired_through_ms"] == NOW_MS + 2 * EVERY
+    assert isinstance(records[0], Update)
+    assert records[0].set["status"] == lifecycle.SKIPPED
+    assert [record.item["status"] for record in records[1:] if isinstance(record, Put)] == [lifecycle.SKIPPED] * 2
+    assert isinstance(put, Put)
+    assert put.item["status"] == lifecycle.PENDING
+    assert "expires_at_s" not in put.item
+
+
+def test_jitter_moves_the_fire_time_and_never_the_nominal_one() -> None:
+    jittered = replace(JOB, tolerance_s=20)
+    upcoming = chain.following(jittered, NOW_MS, 4)
+    assert upcoming is not None
+    assert upcoming.scheduled_at_ms == NOW_MS + EVERY
+    assert 0 <= upcoming.fire_at_ms - upcoming.scheduled_at_ms < 20_000
+    assert upcoming == chain.following(jittered, NOW_MS, 4)
