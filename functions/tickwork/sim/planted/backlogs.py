@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tickwork.core import backlog, slices
+from tickwork.core import slices
 from tickwork.core.records import SliceLease
 from tickwork.core.writes import Anyway, Update
 from tickwork.flows import leasing, windows
 from tickwork.sim.planted.bug import Bug, Patch
-
-
-def _opening_forgets() -> Sequence[Patch]:
-    right = backlog.opened
-    return [(backlog, "opened", lambda lease, until: replace(right(lease, until), late_until=0))]
 
 
 def _advances_before_send() -> Sequence[Patch]:
@@ -63,7 +58,6 @@ def _reads_a_minute_once() -> Sequence[Patch]:
 
 
 BUGS = (
-    Bug("opening a backlog forgets it", _opening_forgets),
     Bug("the backlog advances before the send", _advances_before_send),
     Bug("the backlog does not cover what it materialises", _does_not_cover),
     Bug("the backlog advances without the token", _without_token),
