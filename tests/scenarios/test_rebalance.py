@@ -83,3 +83,21 @@ def test_a_one_shot_of_the_old_layout_can_still_be_read_and_cancelled_by_its_id(
     stage.at_ms = NOW_MS + MINUTE_MS
     workers = stage.serve(1)
     assert len(workers.started) == len(keys) - len(cancelled)
+
+
+def test_growing_in_one_step_is_a_mistake_that_the_audit_finds_late() -> None:
+    """What the first step of growing is for: an old scanner passes a shard that it does not know of."""
+    old, new = layout(4, 0), layout(16, 4)
+    stage = Stage(old)
+    stage.serve(1)
+    keys = stage.timers(40, stage.at_ms + 2 * SECOND_MS, by=stage.process(new))
+    unknown = [key for key in keys if key.shard >= 4]
+    workers = stage.serve(5)  # by scanners of the old deployment
+    assert len(workers.started) == len(keys) - len(unknown) < len(keys)
+
+    stage.layout = new
+    stage.serve(301, workers)
+    assert all(stage.run(key).status == "pending" for key in unknown)
+    reconcile(stage.process().ports)
+    stage.work(workers)
+    assert len(workers.started) == len(set(workers.started)) == len(keys), "late, but not lost"
