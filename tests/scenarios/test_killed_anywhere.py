@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scenarios.stage import NOW_MS, Killed, Process, Stage
+from tests.scenarios.stage import NOW_MS, Call, Killed, Process, Stage
+from tickwork.core.errors import OutcomeUnknown
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import CatchUp, Work
+from tickwork.core.tables import JOBS, TIMERS
+from tickwork.core.writes import Anyway, Delete, Put
 from tickwork.flows import runs, timers
 from tickwork.flows.reconciling import reconcile
 from tickwork.flows.ticking import issue_ticks
@@ -222,3 +225,34 @@ def test_a_reconciler_killed_anywhere_leaves_its_work_to_the_next_pass(mixed: Ca
         assert_nothing_lost(stage, NOW_MS + 130 * SECOND_MS)
 
     assert killed_at_each_call(mixed, lambda process: reconcile(process.ports), survive) >= 8
+
+
+def test_a_repair_whose_reply_was_lost_is_seen_to_in_the_same_pass() -> None:
+    """Found by the simulator: the pass took its own first try for somebody else's, and left the item behind the
+    cursor, which had gone by meanwhile, to the next pass."""
+    stage = Stage(Layout(shards=1, slices=1, pools=("default",)))
+    job_id = stage.job("minutely", {"cron": "* * * * *", "zone": "UTC"})
+    stage.serve(1)
+    upcoming = stage.get_job(job_id).next
+    assert upcoming is not None
+    item = stage.store.get(JOBS, {"job_id": job_id})
+    assert item is not None
+    parked = item | {"status": "error", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0, "next_shard": 0}
+    key = stage.get_job(job_id).occurrence_key("main", upcoming).as_item()
+    stage.store.commit([Put(JOBS, parked, Anyway("parked")), Delete(TIMERS, key, Anyway("parked"))])
+    reconciler = stage.process()
+
+    def the_cursor_goes_by() -> None:
+        stage.at_ms = upcoming.fire_at_ms + SECOND_MS
+        stage.process().window()
+
+    def lose_the_reply() -> None:
+        raise OutcomeUnknown("the reply was lost")
+
+    def repair(call: Call) -> bool:
+        return call.verb == "commit" and call.what == "jobs"
+
+    reconciler.before(repair, the_cursor_goes_by).after(repair, lose_the_reply)
+    reconcile(reconciler.ports)
+    assert len(stage.work().started) == 1, "sent by the one who wrote it"
+    stage.assert_chains_unbroken()

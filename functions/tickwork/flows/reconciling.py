@@ -169,10 +169,18 @@ def _put_next(ports: Ports, job: Job, planned: Job, *also: Write) -> int:
         finished = replace(update, set={**update.set, "status": FINISHED})
         return 1 if isinstance(commit(ports, finished, *also), Committed) else 0
     creating.prepare_slices(ports, [key])
-    if not isinstance(commit(ports, update, chain.materialise(planned, key, ports.clock.now_ms()), *also), Committed):
+    result = commit(ports, update, chain.materialise(planned, key, ports.clock.now_ms()), *also)
+    if not isinstance(result, Committed) and not _is_next(ports, planned):
         return 0  # somebody changed the job meanwhile; the next pass looks again
     creating.follow_up(ports, [key], by="reconciler")
     return 1
+
+
+def _is_next(ports: Ports, planned: Job) -> bool:
+    """Whether a refused plan stands all the same: our own first try, its reply lost, has written it."""
+    item = ports.store.get(JOBS, planned.key())
+    standing = None if item is None else Job.from_item(item)
+    return standing is not None and (standing.version, standing.next) == (planned.version, planned.next)
 
 
 def _is_overdue(ports: Ports, key: LedgerKey) -> bool:
