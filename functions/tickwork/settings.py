@@ -141,6 +141,8 @@ class Environment:
     api_requests_per_s: int
     api_requests_burst: int
     """What the HTTP API lets through before it answers 429."""
+    slice_capacity_per_s: int = 500
+    """See `Settings`."""
 
     def settings(self) -> Settings:
         return Settings(
@@ -150,6 +152,7 @@ class Environment:
             slices=self.slices,
             pools=",".join(self.pools),
             retention_days=self.retention_days,
+            slice_capacity_per_s=self.slice_capacity_per_s,
         )
 
 

@@ -183,3 +183,19 @@ def test_an_empty_backlog_of_a_week_holds_up_nothing() -> None:
     assert not stage.lease().late_until
     assert 50 <= windows <= 150
     assert max(lags_ms) <= 5 * SECOND_MS
+
+
+def test_one_scanner_with_the_ticks_of_many_slices_gives_their_backlogs_two_seconds_together() -> None:
+    stage = Stage(Layout(shards=8, slices=8, pools=("default",), slice_capacity_per_s=100_000))
+    stage.timers(8_000, NOW_MS + SECOND_MS)
+    stage.at_ms = NOW_MS + HOUR_MS
+    stage.tick()
+    fresh = stage.timers(16, stage.at_ms + SECOND_MS)
+    stage.at_ms += SECOND_MS
+    scanner = stage.process()
+    scanner.latency_ms = 10
+    began_ms = stage.at_ms
+    stage.scan(scanner)
+    assert stage.at_ms - began_ms <= BACKLOG_MS_MAX + 2 * SECOND_MS
+    stage.work()
+    assert max(stage.run(key).started_at_ms - key.fire_at_ms for key in fresh) <= 4 * SECOND_MS

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.messages import Tick
-from tickwork.flows.windows import WindowReport, run_window
+from tickwork.flows.windows import BACKLOG_MS_MAX, WindowReport, run_window
 from tickwork.ports import TICKS_QUEUE, Ports
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class TickBatch:
         again: list[str] = []
         for (_, slice_no), group in by_slice.items():
             left_ms = max(0, until_ms - self._ports.clock.monotonic_ms())
-            wait_ms = self._window(slice_no, max(second for _, second in group), left_ms)
+            wait_ms = self._window(
+                slice_no, max(second for _, second in group), left_ms, BACKLOG_MS_MAX // len(by_slice)
+            )
             if wait_ms is None:
                 continue
             for (message_id, receipt, _), _ in group:
@@ -66,10 +68,10 @@ class TickBatch:
             return None
         return tick
 
-    def _window(self, slice_no: int, second: int, budget_ms: int) -> int | None:
+    def _window(self, slice_no: int, second: int, budget_ms: int, backlog_ms: int) -> int | None:
         """None when the tick has done its work, else how long to wait before it comes again."""
         try:
-            report: WindowReport = run_window(self._ports, slice_no, second, budget_ms=budget_ms)
+            report: WindowReport = run_window(self._ports, slice_no, second, budget_ms=budget_ms, backlog_ms=backlog_ms)
         except (WorldError, ClientError, BotoCoreError) as error:
             self._ports.signals.count("scheduler.windows_failed_total")
             self._ports.signals.log("window_failed", slice=slice_no, second=second, error=repr(error))

@@ -28,7 +28,8 @@ PAGE_ITEMS_MAX = 500
 """Items read at a time; at most twice as many are decided and sent before the next are read."""
 
 BACKLOG_MS_MAX = 2_000
-"""A window spends at most this on what was missed in an outage, so that what is due meanwhile waits no longer."""
+"""Windows served one after the other spend at most this, together, on what was missed in an outage, so that what is
+due meanwhile waits no longer."""
 
 EARLY_TICK_WAIT_MS = 1_500
 """A tick that is early by less than this is waited for; one that is earlier goes back to its queue."""
@@ -64,15 +65,17 @@ class WindowReport:
         return self.outcome in NEEDS_RETRY
 
 
-def run_window(ports: Ports, slice_no: int, second: int, *, budget_ms: int = 8_000) -> WindowReport:
-    """Serve a slice up to now, woken by the tick for `second`. Stops after `budget_ms`, with the cursor where it
-    honestly is; the next window goes on from there."""
-    report = _run(ports, slice_no, second, budget_ms)
+def run_window(
+    ports: Ports, slice_no: int, second: int, *, budget_ms: int = 8_000, backlog_ms: int = BACKLOG_MS_MAX
+) -> WindowReport:
+    """Serve a slice up to now, woken by the tick for `second`. Stops after `budget_ms`, of which at most `backlog_ms`
+    go to what was missed, with the cursor where it honestly is; the next window goes on from there."""
+    report = _run(ports, slice_no, second, budget_ms, backlog_ms)
     ports.signals.count("scheduler.windows_total", outcome=report.outcome)
     return report
 
 
-def _run(ports: Ports, slice_no: int, second: int, budget_ms: int) -> WindowReport:
+def _run(ports: Ports, slice_no: int, second: int, budget_ms: int, backlog_ms: int) -> WindowReport:
     early_ms = second * SECOND_MS - ports.clock.now_ms()
     if early_ms > EARLY_TICK_WAIT_MS:
         return WindowReport(EARLY, 0, wait_ms=early_ms)
@@ -85,7 +88,8 @@ def _run(ports: Ports, slice_no: int, second: int, budget_ms: int) -> WindowRepo
             return WindowReport(ALREADY, holding.done)
         left_ms = max(0, holding.lease_until_ms - ports.clock.now_ms())
         return WindowReport(HELD, holding.done, wait_ms=min(left_ms, SECOND_MS))
-    return _Window(ports, slice_no, until, holding, ports.clock.monotonic_ms() + budget_ms).serve()
+    deadline_ms = ports.clock.monotonic_ms() + budget_ms
+    return _Window(ports, slice_no, until, holding, deadline_ms, backlog_ms=backlog_ms).serve()
 
 
 @dataclass(slots=True)
@@ -95,14 +99,15 @@ class _Window:
     until: int
     holding: Holding
     deadline_ms: int
+    stepped: set[LedgerKey] = field(default_factory=set)
+    """Occurrences of jobs that this window has fired: the range it reads may show them again."""
+    backlog_ms: int = BACKLOG_MS_MAX
     late_at: str = ""
     """How far this window has served the backlog."""
     late_next: str = ""
     """The nearest place in the backlog where the last firing has put a next occurrence."""
     late: int = 0
     """How much of the backlog it has sent."""
-    stepped: set[LedgerKey] = field(default_factory=set)
-    """Occurrences of jobs that this window has fired: the range it reads may show them again."""
 
     def serve(self) -> WindowReport:
         """Bucket by bucket, so that a long outage moves the cursor as it is worked off."""
@@ -148,7 +153,7 @@ class _Window:
         """A share of what was missed; then a tick for the next second, for there is more."""
         ports = self.ports
         sent_max = total.sent + backlog.budget(ports.layout.slice_capacity_per_s, seconds)
-        self.deadline_ms = min(self.deadline_ms, ports.clock.monotonic_ms() + BACKLOG_MS_MAX)
+        self.deadline_ms = min(self.deadline_ms, ports.clock.monotonic_ms() + self.backlog_ms)
         try:
             after = self._work_off(total, sent_max)
         except Fenced:
@@ -221,6 +226,8 @@ class _Window:
     def _report(self, outcome: str, total: Fired) -> WindowReport:
         done = self.holding.lease.done
         report = WindowReport(outcome, done, total.sent, total.skipped, total.set_aside, late=self.late)
+        if self.late:
+            self.ports.signals.count("scheduler.caught_up_total", self.late, slice=self.holding.lease.slice)
         if total.sent or total.skipped or outcome != SERVED:
             self.ports.signals.log(
                 "window",

@@ -1,0 +1,112 @@
+"""Clients of a chaos run: they create and cancel timers and jobs throughout, and remember what they were told."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+
+TEAM = "chaos"
+TARGET = {"pool": "default", "handler": "effect"}
+RETRY = {"max_attempts": 30, "base_s": 1, "cap_s": 5}
+"""Workers are killed all the time: a run must not end dead for that."""
+GIVES_UP_AFTER_S = 240.0
+
+
+@dataclass(slots=True)
+class Told:
+    """What the service has acknowledged."""
+
+    created: dict[str, str] = field(default_factory=dict)
+    """Run id of each timer by its id."""
+    cancelled: set[str] = field(default_factory=set)
+    jobs: set[str] = field(default_factory=set)
+    unanswered: int = 0
+    """Requests given up without an answer: they may have taken effect or not."""
+    refused: list[str] = field(default_factory=list)
+
+
+class Client(threading.Thread):
+    """One client. It repeats a request until it is answered, as the API allows."""
+
+    def __init__(self, name: str, url: str, seed: int, told: Told, stopping: threading.Event) -> None:
+        super().__init__(name=name, daemon=True)
+        self._api = ApiClient(url, auth="none")
+        self._rng = random.Random(f"{seed}|{name}")
+        self.told, self._stopping = told, stopping
+        self._requests = 0
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """The answer, or None after giving up or being refused."""
+        deadline_s = time.monotonic() + GIVES_UP_AFTER_S
+        while time.monotonic() < deadline_s:
+            try:
+                return self._api.call(method, path, body, timeout_s=10.0)
+            except ApiUnreachable:
+                time.sleep(0.2)
+            except ApiRefused as refusal:
+                if refusal.status not in (404, 409):
+                    self.told.refused.append(f"{method} {path}: {refusal.status} {refusal}")
+                return None
+        self.told.unanswered += 1
+        return None
+
+
+class TimerClient(Client):
+    def run(self) -> None:
+        rng = self._rng
+        while not self._stopping.is_set():
+            self._requests += 1
+            timers = [
+                {
+                    "team": TEAM,
+                    "delay_s": rng.choice((0, 1, 3, 10, 30)) + rng.random(),
+                    "target": TARGET,
+                    "payload": {"work_s": rng.choice((0, 0, 0, 0.05, 0.5))},
+                    "lease_s": 30,
+                    "retry_policy": RETRY,
+                    "client_key": f"{self.name}-{self._requests}-{n}",
+                }
+                for n in range(rng.randint(1, 8))
+            ]
+            answer = self.call("POST", "/timers:batch", {"timers": timers})
+            created = [] if answer is None else answer["timers"]
+            self.told.created |= {one["timer_id"]: one["run_id"] for one in created}
+            self._stopping.wait(rng.uniform(0.05, 0.8))
+            for one in created:
+                if rng.random() < 0.15 and (found := self.call("DELETE", f"/timers/{one['timer_id']}")) is not None:
+                    assert found["status"] == "cancelled", found
+                    self.told.cancelled.add(one["timer_id"])
+
+
+class JobClient(Client):
+    def run(self) -> None:
+        rng = self._rng
+        alive: list[str] = []
+        while not self._stopping.is_set():
+            self._requests += 1
+            body = {
+                "team": TEAM,
+                "name": f"{self.name}-{self._requests}",
+                "schedule": {"rate": f"{rng.choice((2, 5, 10))} seconds"},
+                "target": TARGET,
+                "payload": {"work_s": 0},
+                "lease_s": 30,
+                "tolerance_s": 0,
+                "exact_reason": "chaos",
+                "retry_policy": RETRY,
+                "catch_up": {"policy": "all"},
+            }
+            answer = self.call("POST", "/jobs", body)
+            if answer is not None:
+                self.told.jobs.add(answer["job_id"])
+                alive.append(answer["job_id"])
+            self._stopping.wait(rng.uniform(3, 8))
+            if len(alive) > 5:
+                self.call("DELETE", f"/jobs/{alive.pop(rng.randrange(len(alive)))}")
+        for job_id in alive:
+            self.call("DELETE", f"/jobs/{job_id}")
