@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 EPOCH_MS = 1_796_000_400_000
 _TICK_EVERY_MS, _AUDIT_EVERY_MS = MINUTE_MS, 5 * MINUTE_MS
+_AUDITED_DELETES = 0.4
+"""The share of deletions beside which a reconciler happens to come by: it meets a job that is just going."""
 _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
 _LOSING = frozenset({"message_lost", "send_refused", "faulty_worker"})
@@ -111,18 +113,7 @@ class World:
         at, start_ms = self.kernel.at, self.shape.start_ms
         at(start_ms, self._tick)
         at(start_ms + self.rng.randrange(_AUDIT_EVERY_MS), self._audit)
-        for timer in self.shape.timers:
-            at(timer.at_ms, partial(clients.create_timers, self, timer))
-        for job in self.shape.jobs:
-            for number, when_ms in enumerate(job.create_at_ms):
-                other = "other" if number == 1 and self.rng.random() < 0.3 else "same"
-                at(when_ms, partial(clients.create_job, self, job, other))
-            for when_ms in job.delete_at_ms:
-                at(when_ms, partial(clients.delete_job, self, f"{job.team}:{job.name}"))
-        for when_ms in self.shape.cancel_runs_at_ms:
-            at(when_ms, partial(clients.cancel_run, self))
-        for when_ms in self.shape.replays_at_ms:
-            at(when_ms, partial(clients.replay_dead, self))
+        self._plan_clients()
         for name, queue in (("scanner_outage", "ticks"), ("worker_outage", f"ready-{POOL}")):
             if self.faults.strikes(self.rng, name):
                 at(self._sometime(), partial(self._outage, self.queues[queue]))
@@ -132,6 +123,23 @@ class World:
             at(self._sometime(), lambda: plant_poison(self))
         if self.faults.strikes(self.rng, "garbled_schedule"):
             at(self._sometime(), lambda: garble_schedule(self))
+
+    def _plan_clients(self) -> None:
+        at = self.kernel.at
+        for timer in self.shape.timers:
+            at(timer.at_ms, partial(clients.create_timers, self, timer))
+        for job in self.shape.jobs:
+            for number, when_ms in enumerate(job.create_at_ms):
+                other = "other" if number == 1 and self.rng.random() < 0.3 else "same"
+                at(when_ms, partial(clients.create_job, self, job, other))
+            for when_ms in job.delete_at_ms:
+                at(when_ms, partial(clients.delete_job, self, f"{job.team}:{job.name}"))
+                if self.rng.random() < _AUDITED_DELETES:
+                    at(when_ms + self.rng.randrange(3 * SECOND_MS), partial(servers.audit, self))
+        for when_ms in self.shape.cancel_runs_at_ms:
+            at(when_ms, partial(clients.cancel_run, self))
+        for when_ms in self.shape.replays_at_ms:
+            at(when_ms, partial(clients.replay_dead, self))
 
     def _sometime(self) -> int:
         return self.shape.start_ms + self.rng.randrange(self.shape.safety_ms)

@@ -54,6 +54,8 @@ class Checks:
         if visible_at_ms + self._world.faults.skew_max_ms + EARLY_MS < due_ms:
             raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_at_ms} ms early")
         self.ledger.sent(process, message["ref"])
+        if message["dispatched_by"] == "audit":
+            self.ledger.woken(process, message["ref"])
         self.cursors.sent(ref)
 
     def refused(self, body: str) -> None:

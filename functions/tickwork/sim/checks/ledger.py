@@ -35,6 +35,8 @@ _ALLOWED = frozenset(
     }
 )
 _EARLY_MS = 1_000
+_EXCUSES = frozenset({"message_lost", "send_refused", "faulty_worker", "worker_outage"})
+"""Faults after which a run may be without a message, or its message without a worker."""
 
 
 class LedgerChecks:
@@ -76,6 +78,13 @@ class LedgerChecks:
         if item is None or ref in self.never_fired:
             status = "missing" if item is None else item["status"]
             raise Violation("cancelled-stays", f"{process.name} sent {ref}, which is {status}")
+
+    def woken(self, process: Process, ref: str) -> None:
+        """The audit brings a run back whose worker died. Its own message should have, when none was lost."""
+        pk, _, sk = ref.partition("|")
+        item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
+        if item is not None and item["status"] == "running" and not self._world.classes & _EXCUSES:
+            raise Violation("bounded-lag", f"{process.name} had to wake {ref}, though no message of it was lost")
 
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""
