@@ -16,3 +16,11 @@ bench-scan: $(VENV)/.dev ## How fast a scanner fires, beside a bare loop of its 
 .PHONY: bench-cold
 bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside bare boto3 clients
 	$(BENCH) benchmarks.cold_start
+
+.PHONY: bench-lag
+bench-lag: $(VENV)/.dev $(MINISTACK)/.made ## Fire lag on this machine, steady and in a burst, by stage
+	$(BENCH) benchmarks.lag
+
+.PHONY: bench-scale
+bench-scale: $(VENV)/.dev ## The design scale, modelled: lag by lane, busy scanners, hot partitions
+	$(BENCH) benchmarks.scale
