@@ -68,7 +68,10 @@ class Machine:
             Child("api", ("serve", "api", "--port", str(port + 1)), environ, folder / "api.log"),
             Child("windows", ("serve", "windows"), environ, folder / "windows.log"),
             Child(
-                "worker", ("worker", "benchmarks/noop_worker.py:app", "--pool", "default"), environ, folder / "w.log"
+                "worker",
+                ("worker", "benchmarks/noop_worker.py:app", "--pool", "default", "--concurrency", "64"),
+                environ,
+                folder / "w.log",
             ),
         ]
 
