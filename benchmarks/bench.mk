@@ -24,3 +24,12 @@ bench-lag: $(VENV)/.dev $(MINISTACK)/.made ## Fire lag on this machine, steady a
 .PHONY: bench-scale
 bench-scale: $(VENV)/.dev ## The design scale, modelled: lag by lane, busy scanners, hot partitions
 	$(BENCH) benchmarks.scale
+
+.venv-peers/.made: $(VENV)/.made
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python $(PIP) "apscheduler>=3.11,<4" "sqlalchemy>=2,<3" "celery[redis]>=5.5,<6"
+	@touch $@
+
+.PHONY: bench-peers
+bench-peers: $(VENV)/.dev $(MINISTACK)/.made .venv-peers/.made ## APScheduler and Celery beside tickwork, with a kill -9 (needs redis-server)
+	$(BENCH) benchmarks.peers

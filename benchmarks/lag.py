@@ -56,30 +56,25 @@ def main() -> None:
 class Machine:
     """The endpoint, and tickwork's three processes on it."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, worker: str = "benchmarks/noop_worker.py:app") -> None:
         self._endpoint = Endpoint(
             python=endpoint.default_python(), port=port, state=folder / "aws", log=folder / "endpoint.log"
         )
         self.api = ApiClient(f"http://127.0.0.1:{port + 1}", auth="none")
         environ = endpoint.client_environ(port) | SETTINGS.to_environ() | {"TICKWORK_API_URL": self.api.url}
         os.environ.update(environ)
-        environ["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
-        self._children = [
-            Child("api", ("serve", "api", "--port", str(port + 1)), environ, folder / "api.log"),
-            Child("windows", ("serve", "windows"), environ, folder / "windows.log"),
-            Child(
-                "worker",
-                ("worker", "benchmarks/noop_worker.py:app", "--pool", "default", "--concurrency", "64"),
-                environ,
-                folder / "w.log",
-            ),
-        ]
+        self.environ = environ
+        commands = {
+            "api": ("serve", "api", "--port", str(port + 1)),
+            "windows": ("serve", "windows"),
+            "worker": ("worker", worker, "--pool", "default", "--concurrency", "64"),
+        }
+        self._children = {n: Child(n, command, environ, folder / f"{n}.log") for n, command in commands.items()}
 
-    def start(self) -> None:
+    def start(self, only: Sequence[str] = ("api", "windows", "worker")) -> None:
         self._endpoint.start()
         create_all(dynamodb_client(), sqs_client(), SETTINGS)
-        for child in self._children:
-            child.start()
+        self.start_children(*only)
         for _ in range(60):
             try:
                 self.api.call("GET", "/health", repeat=False)
@@ -88,16 +83,27 @@ class Machine:
                 time.sleep(0.5)
         raise SystemExit("the API did not start")
 
+    def start_children(self, *names: str) -> None:
+        for name in names:
+            self._children[name].start()
+
+    def kill_children(self, *names: str) -> None:
+        """kill -9, by pid."""
+        for name in names:
+            process = self._children[name].process
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait(10)
+
     def stop(self) -> None:
-        for child in self._children:
-            if child.process is not None and child.is_running:
-                child.process.kill()
-                child.process.wait(10)
+        self.kill_children(*self._children)
         self._endpoint.stop()
 
-    def create(self, offsets_s: Sequence[int], lead_s: int) -> list[LedgerKey]:
+    def create(
+        self, offsets_s: Sequence[int], lead_s: int, handler: str = "noop", *, quiet: bool = False
+    ) -> list[LedgerKey]:
         first, began = int(time.time()) + lead_s, time.monotonic()
-        target = {"pool": "default", "handler": "noop"}
+        target = {"pool": "default", "handler": handler}
         made: list[dict[str, Any]] = []
         for begin in range(0, len(offsets_s), BATCH):
             timers = [
@@ -106,9 +112,8 @@ class Machine:
             ]
             made += self.api.call("POST", "/timers:batch", {"timers": timers})["timers"]
         took_s = time.monotonic() - began
-        print(
-            f"| created {len(made)} at {len(made) / took_s:.0f}/s, of a lead of {lead_s} s {took_s:.0f} | | | | | | |"
-        )
+        if not quiet:
+            print(f"| created {len(made)} at {len(made) / took_s:.0f}/s, {lead_s} s ahead | | | | | | |")
         from tickwork.flows.timers import timer_place
 
         return [timer_place(one["timer_id"]) for one in made]

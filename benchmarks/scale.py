@@ -23,8 +23,10 @@ SHARD_WRITES_MAX, SHARD_READS_MAX = 1_000, 3_000
 """Units a second of one partition key (DynamoDB developer guide, "best practices for partition keys")."""
 ITEM_BYTES, JOB_BYTES = 433, 598
 """`make bench-cost`, sizes of items."""
-ONE_SHOT_CPU_S, JOB_CPU_S = 1 / 15_000, 1 / 3_800
-"""`make bench-scan`, our code and boto3 together, of a whole vCPU."""
+VCPU = 1_024 / 1_769
+"""What the scanner's memory (infra/functions.py) buys of a vCPU."""
+ONE_SHOT_CPU_S, JOB_CPU_S = 1 / 15_000 / VCPU, 1 / 3_800 / VCPU
+"""`make bench-scan`, our code and boto3 together."""
 JOBS_PER_TRANSACTION = (TRANSACTION_WRITES_MAX - 1) // 2
 TICK_DELAY_S = (0.05, 0.4)
 """From a tick's second to the scanner's first line: median and 99th percentile of SQS's delay and a warm invocation."""
