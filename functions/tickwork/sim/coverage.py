@@ -32,7 +32,6 @@ REQUIRED = (
     *("backlog_opened", "backlog_closed"),
     *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),
     *("scheduler.dispatch_rejected_stale_token_total", "scheduler.slice_owner_changes_total", "item_set_aside"),
-    *("backlog opened", "backlog closed"),
 )
 
 
