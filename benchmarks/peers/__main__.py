@@ -100,7 +100,7 @@ class Celery(Peer):
             "benchmarks.peers.celery_app",
             "worker",
             "--concurrency",
-            "4",
+            "10",
             "--loglevel",
             "WARNING",
         )
