@@ -28,6 +28,7 @@ _RANGES = {
     "retention_days": (1, 400),
     "slice_capacity_per_s": (1, 100_000),
 }
+_FLAGS = {"push_private", "require_certificates"}
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -50,6 +51,8 @@ class Settings:
     retention_days: int = 30
     push_private: bool = False
     """Pushes may reach private addresses: for one's own machine, never for a deployed environment."""
+    require_certificates: bool = False
+    """Jobs with side effects are registered only with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
 
@@ -70,6 +73,7 @@ class Settings:
             pools=tuple(self.pools.split(",")),
             retention_s=self.retention_days * 86_400,
             push_private=self.push_private,
+            require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
         )
 
@@ -88,7 +92,7 @@ def _read(name: str, text: str) -> Any:
     try:
         if name in _RANGES:
             return int(text)
-        return _WORDS[text.lower()] if name == "push_private" else text
+        return _WORDS[text.lower()] if name in _FLAGS else text
     except (ValueError, KeyError):
         raise BadSetting(f"{_variable(name)} is {text!r}: it can not be read") from None
 
@@ -142,6 +146,7 @@ class Environment:
     api_requests_burst: int
     """What the HTTP API lets through before it answers 429."""
     slice_capacity_per_s: int = 500
+    require_certificates: bool = False
     """See `Settings`."""
 
     def settings(self) -> Settings:
@@ -153,6 +158,7 @@ class Environment:
             pools=",".join(self.pools),
             retention_days=self.retention_days,
             slice_capacity_per_s=self.slice_capacity_per_s,
+            require_certificates=self.require_certificates,
         )
 
 

@@ -87,6 +87,18 @@ class SignOffIn(Body):
     why: Text
 
 
+class CertificateIn(Body):
+    """What `tickwork verify --certificate` wrote: the job's code, run twice for one run_id, had its effects once."""
+
+    job: Text
+    ok: Literal[True]
+    verified_at: Text
+    source_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    effects: int = Field(ge=1)
+    deliveries: list[Text] = Field(min_length=1, max_length=100)
+    different: list[Text] = Field(max_length=0)
+
+
 class WorkIn(Body):
     """What a job and a timer have in common."""
 
@@ -102,6 +114,8 @@ class WorkIn(Body):
     unsafe_sign_off: SignOffIn | None = None
     side_effects: list[Annotated[str, Field(min_length=1, max_length=40)]] = Field(default=[], max_length=10)
     """What the job does outside (email, payment, ...)."""
+    certificate: CertificateIn | None = None
+    """That its code makes a double delivery harmless. An environment may demand it of jobs with side effects."""
     resources: list[ResourceIn] = Field(default=[], max_length=5)
     """Shared by all jobs of the team that name them; a run starts when it has a slot of each."""
 

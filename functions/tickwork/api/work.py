@@ -18,6 +18,7 @@ from tickwork.ports import PUSH_POOL, Layout
 def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
     """The work a job or timer asks for."""
     pool, handler, url = _target(body.target, layout, default_handler)
+    _check_certificate(body, handler, layout)
     tags = tuple(
         Resource(check_slug(one.name, f"resources.{i}.name"), one.max_concurrency)
         for i, one in enumerate(body.resources)
@@ -32,9 +33,27 @@ def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
         idempotency_class=body.idempotency_class,
         sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
         side_effects=tuple(body.side_effects),
+        certificate=body.certificate.model_dump(include={"source_sha256", "verified_at"}) if body.certificate else None,
         resources=tags + _cap(body.target, url, layout),
         url=url,
     )
+
+
+def _check_certificate(body: WorkIn, handler: str, layout: Layout) -> None:
+    """A job with side effects shows that its code was tried twice for one run, where the environment demands it."""
+    if body.certificate is None:
+        if body.side_effects and layout.require_certificates:
+            raise InvalidField(
+                "jobs with side effects need a certificate here",
+                field="certificate",
+                remedy="run `tickwork verify MODULE:APP JOB --certificate FILE`, and send what it wrote",
+            )
+    elif body.certificate.job != handler:
+        raise InvalidField(
+            f"it is for {body.certificate.job[:80]!r}, the target's handler is {handler!r}",
+            field="certificate.job",
+            remedy="verify the job that the target names",
+        )
 
 
 def payload_text(payload: object) -> str | None:
@@ -101,6 +120,7 @@ def shown(work: Work) -> dict[str, Any]:
         "max_duration_s": work.max_duration_s,
         "unsafe_sign_off": dict(work.sign_off or {}),
         "side_effects": list(work.side_effects),
+        "certificate": dict(work.certificate or {}),
         "resources": tags,
     }
     body |= {name: value for name, value in optional.items() if value}

@@ -97,6 +97,8 @@ class Work:
     sign_off: Mapping[str, str] | None = None
     """Who took it upon them, and why, that an `unsafe` job may be lost."""
     side_effects: tuple[str, ...] = ()
+    certificate: Mapping[str, str] | None = None
+    """Which code was shown to make a double delivery harmless, and when."""
     resources: tuple[Resource, ...] = ()
     url: str = ""
     """Where the run is pushed to, instead of waiting for a worker."""
@@ -133,6 +135,7 @@ class Work:
             sign_off=item.get("sign_off"),
             url=item.get("url", ""),
             side_effects=tuple(item.get("side_effects", ())),
+            certificate=item.get("certificate"),
             traceparent=item.get("traceparent", ""),
             resources=tuple(Resource(name, count) for name, count in item.get("resources", {}).items()),
             retry=RetryPolicy.from_item(item["retry"]) if "retry" in item else _DEFAULT_RETRY,

@@ -165,6 +165,8 @@ class Layout:
     retention_s: int = 30 * 86_400
     push_private: bool = False
     """Whether pushes may reach private addresses: on one's own machine only."""
+    require_certificates: bool = False
+    """Jobs that declare side effects must come with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
     """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
 
