@@ -180,7 +180,7 @@ def play(peer: Peer, count: int, lead_s: int, *, killed: bool) -> list[str]:
         return [str(count - len(ran)), str(sum(n - 1 for n in ran.values())), f"{last_s:.1f}"]
     p50, p99 = (lags[min(len(lags) - 1, int(len(lags) * q))] for q in (0.5, 0.99))
     cpu_ms = (_cpu_s() - cpu) / count * 1_000
-    return [f"{count / created_s:.0f}", f"{last_s:.1f}", f"{p50:.1f} / {p99:.1f}", f"{cpu_ms:.0f}"]
+    return [f"{count / created_s:.0f}", f"{last_s:.1f}", f"{p50:.1f} / {p99:.1f}", f"{cpu_ms:.1f}"]
 
 
 def _wait(peer: Peer, count: int) -> None:
