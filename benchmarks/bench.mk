@@ -16,3 +16,20 @@ bench-scan: $(VENV)/.dev ## How fast a scanner fires, beside a bare loop of its 
 .PHONY: bench-cold
 bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside bare boto3 clients
 	$(BENCH) benchmarks.cold_start
+
+.PHONY: bench-lag
+bench-lag: $(VENV)/.dev $(MINISTACK)/.made ## Fire lag on this machine, steady and in a burst, by stage
+	$(BENCH) benchmarks.lag
+
+.PHONY: bench-scale
+bench-scale: $(VENV)/.dev ## The design scale, modelled: lag by lane, busy scanners, hot partitions
+	$(BENCH) benchmarks.scale
+
+.venv-peers/.made: $(VENV)/.made
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python $(PIP) "apscheduler>=3.11,<4" "sqlalchemy>=2,<3" "celery[redis]>=5.5,<6"
+	@touch $@
+
+.PHONY: bench-peers
+bench-peers: $(VENV)/.dev $(MINISTACK)/.made .venv-peers/.made ## APScheduler and Celery beside tickwork, with a kill -9 (needs redis-server)
+	$(BENCH) benchmarks.peers

@@ -20,8 +20,8 @@ from tickwork.ports import Layout
 DAYS = 30
 POLLERS, POLL_S = 5, 20
 WORKER_POLL_S = 20
-SCANNER_GB_S, TICKER_GB_S, RECONCILER_GB_S = 0.08 * 0.5, 0.15 * 0.25, 0.3 * 0.25
-"""Seconds an idle invocation takes (warm, on the local stack) by its memory."""
+SCANNER_GB_S, TICKER_GB_S, RECONCILER_GB_S = 0.08 * 1.0, 0.15 * 0.5, 0.3 * 0.5
+"""Seconds an idle invocation takes (assumed: some ten calls of 8 ms each) by its memory (infra/functions.py)."""
 LINES_BYTES = 3 * 140 + 3 * 26
 """START, END and REPORT of each invocation, and CloudWatch's overhead."""
 ENVIRONMENTS = (("dev", 4, 2), ("staging", 64, 8), ("prod", 64, 16), ("large", 1_024, 64))

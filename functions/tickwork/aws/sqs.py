@@ -7,6 +7,7 @@ A batch answered with 200 may have failed in part, and an entry may be in neithe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, HTTPClientError
@@ -25,13 +26,20 @@ BATCH_BYTES_MAX = 250_000
 _NO_QUEUE = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}
 
 
+SENDS_AT_ONCE = 8
+"""Batches under way together: a call waits for some ten milliseconds, and one after the other a slice would fire a
+thousand a second (docs/scale.md). More than this, and the interpreter's lock is what they wait for."""
+
+
 class SqsSender:
     """A `ports.Sender` over a boto3 client. A queue's full name is `<prefix>-<queue>`."""
 
-    def __init__(self, client: SQSClient, prefix: str) -> None:
+    def __init__(self, client: SQSClient, prefix: str, sends_at_once: int = SENDS_AT_ONCE) -> None:
         self._client = client
         self._prefix = prefix
         self._urls: dict[str, str] = {}
+        self._at_once = sends_at_once
+        self._threads: ThreadPoolExecutor | None = None
 
     def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
         try:
@@ -43,12 +51,23 @@ class SqsSender:
         failed: list[int] = []
         refused: list[tuple[int, str]] = []
         why = ""
-        for batch in pack(messages):
-            report = self._send_batch(url, [messages[i] for i in batch])
+        batches = list(pack(messages))
+        for batch, report in zip(batches, self._send_all(url, messages, batches), strict=True):
             failed += [batch[i] for i in report.failed]
             refused += [(batch[i], reason) for i, reason in report.refused]
             why = report.why or why
         return SendReport(tuple(failed), tuple(refused), why)
+
+    def _send_all(
+        self, url: str, messages: Sequence[OutMessage], batches: Sequence[Sequence[int]]
+    ) -> Iterator[SendReport]:
+        """The report of each batch, in their order. One batch alone, the common case, needs no thread."""
+        each = ([messages[i] for i in batch] for batch in batches)
+        if len(batches) == 1 or self._at_once == 1:
+            return (self._send_batch(url, some) for some in each)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._at_once, thread_name_prefix="send")
+        return self._threads.map(lambda some: self._send_batch(url, some), each)
 
     def queue_url(self, queue: str) -> str:
         if queue not in self._urls:

@@ -7,10 +7,12 @@ whose item the read did not see finds `ticking` moved, and brings the tick itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tickwork.core import slices
-from tickwork.core.instants import second_of
+from tickwork.core.errors import WorldError
+from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
 from tickwork.core.messages import Tick
 from tickwork.core.records import SliceLease
@@ -28,12 +30,30 @@ over, in the other shards of the slice too. A minute of a slice costs at most a 
 many are due."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """What one slice needs: its ticks; whether any of them is for something due (not only to keep the cursor moving);
+    and up to where they are issued once they have been sent (None: another ticker is at it)."""
+
+    lease: SliceLease
+    ticks: tuple[Tick, ...]
+    is_due: bool
+    horizon: int | None
+
+
 def issue_ticks(ports: Ports) -> int:
     """One run of the ticker: ticks for every slice, returns how many were sent."""
-    return sum(_issue_for_slice(ports, slice_no) for slice_no in range(ports.layout.slices))
+    looked: list[_Ahead] = []
+    try:
+        for slice_no in range(ports.layout.slices):
+            looked.append(_look_ahead(ports, slice_no))
+    except WorldError:
+        _issue(ports, looked)  # a slice whose lease is busy does not keep the others from their ticks
+        raise
+    return _issue(ports, looked)
 
 
-def _issue_for_slice(ports: Ports, slice_no: int) -> int:
+def _look_ahead(ports: Ports, slice_no: int) -> _Ahead:
     now_second = second_of(ports.clock.now_ms())
     lease = leasing.obtain_lease(ports, slice_no, now_second)
     first = max(lease.ticked, now_second - 1) + 1
@@ -43,12 +63,26 @@ def _issue_for_slice(ports: Ports, slice_no: int) -> int:
     # ticker whose clock ran ahead) too far in the future to help.
     # A backlog wakes one too, for the ticks that its windows send each other may be lost.
     due = {now_second} if lease.done < now_second - BUCKET_S or lease.late_until else set()
+    idle: set[int] = set()
     missing = first <= horizon and isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed)
     if missing:  # else another ticker is at it
-        due |= _due_seconds(ports, slice_no, first, horizon)
-    sent = send_ticks(ports, [Tick(ports.layout.cell, slice_no, second) for second in sorted(due)])
-    if missing and sent == len(due):  # else the next run issues what the queue did not take
-        commit(ports, slices.ticks_issued(_claimed(lease, horizon), horizon))
+        idle = _keep_alive(first, horizon)
+        due |= _due_seconds(ports, slice_no, first, horizon, idle)
+    ticks = tuple(Tick(ports.layout.cell, slice_no, second) for second in sorted(due | idle))
+    return _Ahead(lease, ticks, bool(due - idle), horizon if missing else None)
+
+
+def _issue(ports: Ports, looked: Sequence[_Ahead]) -> int:
+    """Send the ticks of all slices together, and record how far they were issued."""
+    ticks = [tick for ahead in looked for tick in ahead.ticks]
+    if any(ahead.is_due for ahead in looked):
+        # SQS delays by whole seconds: sent just after one begins, each tick comes just after its own has begun.
+        ports.clock.sleep_ms(-ports.clock.now_ms() % SECOND_MS)
+    sent = send_ticks(ports, ticks)
+    if sent == len(ticks):  # else the next run issues what the queue did not take
+        for ahead in looked:
+            if ahead.horizon is not None:
+                commit(ports, slices.ticks_issued(_claimed(ahead.lease, ahead.horizon), ahead.horizon))
     return sent
 
 
@@ -62,9 +96,9 @@ def _keep_alive(first: int, horizon: int) -> set[int]:
     return {s for minute in minutes if first <= (s := minute * BUCKET_S + BUCKET_S - 1) <= horizon}
 
 
-def _due_seconds(ports: Ports, slice_no: int, first: int, horizon: int) -> set[int]:
-    """The seconds with anything due, and those of the keep-alive, which get their tick anyway."""
-    known = _keep_alive(first, horizon)
+def _due_seconds(ports: Ports, slice_no: int, first: int, horizon: int, idle: set[int]) -> set[int]:
+    """The seconds with anything due; those of the keep-alive get their tick anyway, and are not looked for."""
+    known = set(idle)
     for bucket in range(bucket_of(first), bucket_of(horizon) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(horizon, bucket * BUCKET_S + BUCKET_S - 1)
         for shard in ports.layout.shards_of(slice_no):

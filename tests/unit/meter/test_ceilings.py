@@ -71,3 +71,21 @@ def test_the_ticker_reads_a_known_second_no_second_time(world: World) -> None:
         issue_ticks(world.ports)
     shards, minutes = world.ports.layout.shards, 3
     assert world.bill.by_step[""][READS] <= 2 * 60 + (shards + 2) * minutes
+
+
+def test_a_tick_for_something_due_comes_just_after_its_second_has_begun(world: World) -> None:
+    world.clock.sleep_ms(730)  # SQS delays by whole seconds: from here each tick would come 730 ms late
+    due_ms = world.clock.now_ms() // 1_000 * 1_000 + 100_000
+    timers.create_timers(world.ports, [timers.NewTimer("team", due_ms, Work("default", "greet", payload="{}"))])
+    world.queues.waiting.clear()
+    issue_ticks(world.ports)
+    assert due_ms in {at_ms for at_ms, _ in world.queues.waiting["ticks"]}
+
+
+def test_the_ticker_does_not_wait_when_nothing_is_due(world: World) -> None:
+    issue_ticks(world.ports)
+    world.clock.sleep_ms(60_730)
+    before_ms = world.clock.now_ms()
+    world.scan_all("")
+    issue_ticks(world.ports)
+    assert world.clock.now_ms() == before_ms

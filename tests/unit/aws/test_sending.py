@@ -1,0 +1,48 @@
+"""Sending many batches at once: every message is accounted for, by its own index."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tickwork.aws.sqs import SqsSender
+from tickwork.ports import OutMessage
+
+
+class _Client:
+    """Fails what is marked to fail, in the way it is marked."""
+
+    def __init__(self) -> None:
+        self.bodies: list[str] = []
+        self._lock = threading.Lock()
+
+    def get_queue_url(self, QueueName: str) -> dict[str, str]:  # noqa: N803
+        return {"QueueUrl": QueueName}
+
+    def send_message_batch(self, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        if any(entry["MessageBody"].endswith("whole") for entry in Entries):
+            raise ClientError({"Error": {"Code": "ServiceUnavailable"}}, "SendMessageBatch")
+        good = [entry for entry in Entries if not entry["MessageBody"].endswith(("bad", "lost"))]
+        bad = [entry for entry in Entries if entry["MessageBody"].endswith("bad")]
+        with self._lock:
+            self.bodies += [entry["MessageBody"] for entry in good]
+        return {
+            "Successful": [{"Id": entry["Id"]} for entry in good],
+            "Failed": [{"Id": entry["Id"], "SenderFault": True, "Code": "Invalid"} for entry in bad],
+        }
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_each_message_is_sent_failed_or_refused(at_once: int) -> None:
+    client = _Client()
+    marks = {7: "lost", 33: "bad", 58: "whole"}
+    messages = [OutMessage(f"{i}-{marks.get(i, 'good')}") for i in range(95)]
+    report = SqsSender(client, "p", at_once).send("ready-default", messages)  # type: ignore[arg-type]
+    assert set(report.failed) == {7, *range(50, 60)}
+    assert [index for index, _ in report.refused] == [33]
+    assert sorted(client.bodies) == sorted(
+        m.body for i, m in enumerate(messages) if i not in (7, 33) and i not in range(50, 60)
+    )
