@@ -8,6 +8,7 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 from pydantic import ValidationError
 
 from tickwork.api import problems, requests, views
@@ -43,9 +44,24 @@ from tickwork.ports import Ports
 PREVIEW_MAX = 1_000
 
 
+class _Resolver(APIGatewayHttpResolver):
+    """A resolver that keeps the request it is at in itself. The base class keeps it for all resolvers of a process
+    together, which the embedded server's threads would take from each other (tenant-wall)."""
+
+    _event: APIGatewayProxyEventV2
+
+    def resolve(self, event: Any, context: Any) -> dict[str, Any]:
+        self._event = APIGatewayProxyEventV2(event)
+        return super().resolve(event, context)
+
+    @property
+    def current_event(self) -> APIGatewayProxyEventV2:  # type: ignore[override]
+        return self._event
+
+
 def build_app(ports: Ports) -> APIGatewayHttpResolver:
     """The resolver over a set of ports: the Lambda handler and the embedded server both call it."""
-    app = APIGatewayHttpResolver()
+    app = _Resolver()
     _handle_errors(app, ports)
     _job_routes(app, ports)
     _timer_routes(app, ports)

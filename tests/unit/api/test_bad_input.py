@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
 from tickwork.core.tables import ALL_TABLES, LEASES
 from tickwork.ports import Ports
@@ -162,3 +163,12 @@ def test_a_bad_parameter_is_refused_by_its_name(
 def assert_nothing_stored(ports: Ports) -> None:
     stored = {table.name: ports.store.scan(table, limit=10, after=None)[0] for table in ALL_TABLES if table != LEASES}
     assert not any(stored.values()), stored
+
+
+def test_two_resolvers_of_one_process_do_not_take_each_others_request() -> None:
+    """Found by chaos: one request was judged by the body of another, which came in on another thread."""
+    one, other = ApiUnderTest(fake_ports()), ApiUnderTest(fake_ports())
+    one.call("GET", "/health")
+    other.call("GET", "/jobs", team="shop")
+    assert one._app.current_event.path == "/health"
+    assert other._app.current_event.path == "/jobs"
