@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 from tickwork.core.errors import TickworkError
-from tickwork.ports import Layout
+from tickwork.ports import PUSH_POOL, Layout
 
 # Plain dataclasses, not pydantic models: every function reads them in its cold start, and most need no pydantic else.
 
@@ -112,12 +112,25 @@ class PushSecrets:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
-        text = (os.environ if environ is None else environ).get("TICKWORK_PUSH_SECRETS", "")
+        return cls.from_text((os.environ if environ is None else environ).get("TICKWORK_PUSH_SECRETS", ""))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Comma-separated, as the variable and the stored secret have them."""
         return cls(tuple(secret.strip() for secret in text.split(",") if secret.strip()))
 
 
 SECRETS_MAX = 4
 SECRET_CHARS_MIN = 32
+PUSH_SECRETS_AT = "TICKWORK_PUSH_SECRETS_ARN"
+"""The variable that names the stored secret whose text is that of TICKWORK_PUSH_SECRETS."""
+
+
+def push_secrets_arn(environ: Mapping[str, str] | None = None) -> str:
+    arn = (os.environ if environ is None else environ).get(PUSH_SECRETS_AT, "")
+    if not arn:
+        raise BadSetting(f"{PUSH_SECRETS_AT} is not set: it names the secret that pushes are signed with")
+    return arn
 
 
 def _variable(field: str) -> str:
@@ -140,6 +153,8 @@ class Environment:
     log_retention_days: Literal[7, 30, 90]
     scanner_concurrency: int
     """Reserved for the scanner: at least one for each slice, so that no other function can starve firing."""
+    pusher_concurrency: int
+    """Pushes at a time. A slow target holds a pusher for 10 s each, so that they must not take the account's limit."""
     alarm_after_lag_s: int
     """The platform is paged when fire lag stays above this."""
     api_requests_per_s: int
@@ -169,11 +184,12 @@ ENVIRONMENTS: dict[str, Environment] = {
             name="dev",
             shards=4,
             slices=2,
-            pools=("default", "payments"),
+            pools=("default", "payments", PUSH_POOL),
             retention_days=7,
             keep_data=False,
             log_retention_days=7,
             scanner_concurrency=4,
+            pusher_concurrency=4,
             alarm_after_lag_s=60,
             api_requests_per_s=50,
             api_requests_burst=100,
@@ -182,11 +198,12 @@ ENVIRONMENTS: dict[str, Environment] = {
             name="staging",
             shards=64,
             slices=8,
-            pools=("default", "payments"),
+            pools=("default", "payments", PUSH_POOL),
             retention_days=30,
             keep_data=False,
             log_retention_days=30,
             scanner_concurrency=16,
+            pusher_concurrency=16,
             alarm_after_lag_s=30,
             api_requests_per_s=200,
             api_requests_burst=400,
@@ -195,11 +212,12 @@ ENVIRONMENTS: dict[str, Environment] = {
             name="prod",
             shards=64,
             slices=16,
-            pools=("default", "payments"),
+            pools=("default", "payments", PUSH_POOL),
             retention_days=90,
             keep_data=True,
             log_retention_days=90,
             scanner_concurrency=48,
+            pusher_concurrency=100,
             alarm_after_lag_s=10,
             api_requests_per_s=1_000,
             api_requests_burst=2_000,

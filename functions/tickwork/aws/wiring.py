@@ -69,10 +69,15 @@ def sqs_client(endpoint_url: str | None = None, *, long_poll: bool = False) -> S
     return client
 
 
+def secrets_client(endpoint_url: str | None = None) -> Any:
+    """Of Secrets Manager; without a type, its one call is not worth another package of stubs."""
+    return _session().create_client("secretsmanager", config=_CONFIG, endpoint_url=endpoint_url)
+
+
 def aws_ports(
     settings: Settings, signals: Signals, endpoint_url: str | None = None, *, receives: bool = False
 ) -> Ports:
-    """Ports over AWS. `receives`: also take messages from the ready queues, which only the API does (leases)."""
+    """Ports over AWS. `receives`: also take messages from the ready queues, as the API (leases) and the pusher do."""
     ids = RandomIds()
     receiver: Receiver = NoReceiver()
     if receives:

@@ -14,6 +14,11 @@ SCANNER_TIMEOUT_S = 11
 again within 12 s (spec F7). An SQS event source demands at least the function's timeout, so that is as short: a
 window that needs longer stops in time with its cursor where it honestly is, and its tick comes again at once."""
 
+READY_VISIBILITY_S = 30
+PUSHER_TIMEOUT_S = 28
+"""Over the 10 s of an exchange, with room for slow names and stores; under the message's visibility, as an event source
+demands; and under the pusher's lease, so that no push goes on that another could repeat."""
+
 SCANNER_RESERVE_MS = 3_000
 """Of the scanner's time, kept for the writes after the last batch."""
 
@@ -51,4 +56,4 @@ def ready(pool: str) -> Queue:
     Every lost attempt is one receive, every wait for a slot and every worker that met a live claim another, so
     `receives_max` is as many as SQS allows: the ledger decides, not the queue.
     """
-    return Queue(ready_queue(pool), visibility_s=30, retention_s=14 * 86_400, receives_max=1_000)
+    return Queue(ready_queue(pool), visibility_s=READY_VISIBILITY_S, retention_s=14 * 86_400, receives_max=1_000)
