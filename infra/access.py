@@ -2,6 +2,7 @@
 
 `<prefix>-client` may call the API. `<prefix>-worker-<pool>` may take messages from
 one pool's ready queue, as a process, as a Lambda fed by the queue or by leases over HTTP, and make the workers' calls.
+The pool `push` has none: its worker is the pusher, and nobody else takes its messages.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Access(Construct):
                 iam.PolicyStatement(actions=["execute-api:Invoke"], resources=[api.invoke_arn("*", "/*")]),
             ],
         )
-        for pool, queue in queues.ready.items():
+        for pool, queue in queues.of_workers.items():
             lease = api.invoke_arn("POST", f"/pools/{pool}:lease")
             self._worker(f"{prefix}-worker-{pool}", pool, queue, [*worker_routes, lease])
 

@@ -18,10 +18,13 @@ from infra.queues import Queues
 from tickwork.aws.signals import NAMESPACE
 from tickwork.core.keys import BUCKET_S
 from tickwork.core.slices import TICK_HORIZON_S
+from tickwork.ports import PUSH_POOL
 from tickwork.settings import Environment
 
 _MINUTE = cdk.Duration.minutes(1)
 _FIVE_MINUTES = cdk.Duration.minutes(5)
+UNSAFE_COUNTED_BY = ("api", "pusher")
+_LOOKS = {PUSH_POOL: "the platform"}
 API_5XX_MAX = 5
 """Server errors in five minutes that clients ride out by their own retries."""
 
@@ -47,7 +50,16 @@ class Alarms(Construct):
                 f"ready-{pool}-dlq",
                 dlq.metric_approximate_number_of_messages_visible(period=_FIVE_MINUTES, statistic="Maximum"),
                 above=0,
-                what=f"Messages of pool {pool} were received over and over: its team looks at its workers",
+                what=f"Messages of pool {pool} were received over and over: {_LOOKS.get(pool, 'its team')} looks at it",
+            )
+        self._pushing(functions)
+        # Counted by whoever ends an attempt, and each function counts under its own name.
+        for service in UNSAFE_COUNTED_BY:
+            self._alarm(
+                f"unsafe-not-repeated-{service}",
+                _own_metric("runs.unsafe_not_repeated_total", service, "Sum", _FIVE_MINUTES),
+                above=0,
+                what="A run that must not run twice failed or was lost, and was not repeated: see how far it came",
             )
 
     def _firing(self, functions: Functions, queues: Queues, lag_max_s: int) -> None:
@@ -86,6 +98,21 @@ class Alarms(Construct):
             above=lag_max_s,
             periods=3,
             what="Timers fire later than promised",
+        )
+
+    def _pushing(self, functions: Functions) -> None:
+        self._alarm(
+            "pusher-errors",
+            functions.pusher.function.metric_errors(period=_MINUTE, statistic="Sum"),
+            above=0,
+            periods=3,
+            what="The pusher fails again and again (can it read its secret?): pushes wait",
+        )
+        self._alarm(
+            "push-breaker-opened",
+            _own_metric("push.breaker_opened_total", "pusher", "Sum", _FIVE_MINUTES),
+            above=0,
+            what="A push target failed five times in a row and is left alone: the log names it; its team looks at it",
         )
 
     def _standing(self, functions: Functions, api: Api) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.asset import Asset
@@ -15,6 +16,7 @@ from infra.grants import Grants
 from infra.queues import Queues
 from infra.tables import Tables
 from tickwork.core.tables import Table
+from tickwork.ports import PUSH_POOL
 from tickwork.settings import Environment
 
 _RETENTION = {
@@ -37,6 +39,8 @@ class TickworkFunction(Construct):
         grants: Grants,
         tables: Tables,
         queues: Queues,
+        secret: secretsmanager.ISecret | None = None,
+        variables: Mapping[str, str] | None = None,
         timeout_s: int,
         memory_mb: int,
         reserved_concurrency: int | None = None,
@@ -55,7 +59,7 @@ class TickworkFunction(Construct):
                 "logs": iam.PolicyDocument(
                     statements=[_allow("logs", ("CreateLogStream", "PutLogEvents"), log_group.log_group_arn)]
                 ),
-                "grants": iam.PolicyDocument(statements=list(_statements(grants, tables, queues))),
+                "grants": iam.PolicyDocument(statements=list(_statements(grants, tables, queues, secret))),
             },
         )
         self.function = lambda_.Function(
@@ -67,7 +71,7 @@ class TickworkFunction(Construct):
             architecture=lambda_.Architecture.X86_64 if package.is_x86 else lambda_.Architecture.ARM_64,
             code=lambda_.Code.from_asset(str(package.directory)),
             handler=f"{name}.handler.handler",
-            environment=settings.to_environ() | {"POWERTOOLS_LOG_LEVEL": "INFO"},
+            environment=settings.to_environ() | {"POWERTOOLS_LOG_LEVEL": "INFO"} | dict(variables or {}),
             role=role.without_policy_updates(),  # nothing but the above, whatever a construct may wish to add
             log_group=log_group,
             timeout=cdk.Duration.seconds(timeout_s),
@@ -86,7 +90,9 @@ def log_group_of(scope: Construct, name: str, environment: Environment) -> logs.
     )
 
 
-def _statements(grants: Grants, tables: Tables, queues: Queues) -> Iterator[iam.PolicyStatement]:
+def _statements(
+    grants: Grants, tables: Tables, queues: Queues, secret: secretsmanager.ISecret | None
+) -> Iterator[iam.PolicyStatement]:
     for table, actions in grants.tables.items():
         yield _allow("dynamodb", actions, tables.by_name[table.name].table_arn)
     for (table, index), actions in grants.indexes.items():
@@ -95,6 +101,12 @@ def _statements(grants: Grants, tables: Tables, queues: Queues) -> Iterator[iam.
         yield _allow("sqs", grants.ticks, queues.ticks.queue_arn)
     if grants.ready:
         yield _allow("sqs", grants.ready, *(queue.queue_arn for queue in queues.ready.values()))
+    if grants.leased:
+        yield _allow("sqs", grants.leased, *(queue.queue_arn for queue in queues.of_workers.values()))
+    if grants.pushed:
+        yield _allow("sqs", grants.pushed, queues.ready[PUSH_POOL].queue_arn)
+    if grants.secret and secret is not None:
+        yield _allow("secretsmanager", grants.secret, secret.secret_arn)
 
 
 def _index_arn(tables: Tables, table: Table, index: str) -> str:

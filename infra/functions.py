@@ -1,10 +1,11 @@
-"""The four functions: api, ticker, scanner, reconciler; and the event source that feeds ticks to the scanner."""
+"""The five functions: api, ticker, scanner, reconciler, pusher; and the event sources of scanner and pusher."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra import grants
@@ -12,8 +13,9 @@ from infra.asset import Asset
 from infra.function import TickworkFunction
 from infra.queues import Queues
 from infra.tables import Tables
-from tickwork.core.queues import SCANNER_TIMEOUT_S
-from tickwork.settings import Environment
+from tickwork.core.queues import PUSHER_TIMEOUT_S, SCANNER_TIMEOUT_S
+from tickwork.ports import PUSH_POOL
+from tickwork.settings import PUSH_SECRETS_AT, Environment
 
 API_TIMEOUT_S = 28
 """Under the 30 s after which API Gateway gives up on an integration."""
@@ -22,6 +24,9 @@ TICKER_TIMEOUT_S = 55
 RECONCILER_TIMEOUT_S = 290
 TICKS_PER_BATCH = 10
 """The most that needs no batching window: a tick is never held back to fill a batch."""
+
+PUSHES_PER_BATCH = 1
+"""They would wait for each other: a slow target holds nobody else's push, and a batch never outlasts its visibility."""
 
 
 class Functions(Construct):
@@ -34,6 +39,7 @@ class Functions(Construct):
         package: Asset,
         tables: Tables,
         queues: Queues,
+        secret: secretsmanager.ISecret,
     ) -> None:
         super().__init__(scope, construct_id)
         make = partial(TickworkFunction, self, environment=environment, package=package, tables=tables, queues=queues)
@@ -66,6 +72,15 @@ class Functions(Construct):
             memory_mb=512,
             description="Every five minutes: audits, repairs, counts",
         )
+        self.pusher = make(
+            "pusher",
+            grants=grants.PUSHER,
+            secret=secret,
+            variables={PUSH_SECRETS_AT: secret.secret_arn},
+            timeout_s=PUSHER_TIMEOUT_S,
+            memory_mb=512,
+            description="For each run with a URL: posts it there, signed",
+        )
         lambda_.EventSourceMapping(
             self,
             "Ticks",
@@ -75,4 +90,13 @@ class Functions(Construct):
             report_batch_item_failures=True,
             # Not above what is reserved: a throttled batch would count as received, and wait for its visibility.
             max_concurrency=environment.scanner_concurrency,
+        )
+        lambda_.EventSourceMapping(
+            self,
+            "Pushes",
+            target=self.pusher.function,
+            event_source_arn=queues.ready[PUSH_POOL].queue_arn,
+            batch_size=PUSHES_PER_BATCH,
+            report_batch_item_failures=True,
+            max_concurrency=environment.pusher_concurrency,
         )

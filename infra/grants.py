@@ -28,18 +28,23 @@ GET, GET_MANY, QUERY, SCAN = "GetItem", "BatchGetItem", "Query", "Scan"
 PUT, UPDATE, DELETE, CHECK = "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"
 URL, SEND, RECEIVE = "GetQueueUrl", "SendMessage", "ReceiveMessage"
 HIDE, REMOVE = "ChangeMessageVisibility", "DeleteMessage"
+READ_SECRET = "GetSecretValue"
 CONSUME = (RECEIVE, REMOVE, "GetQueueAttributes")
 """What the event source itself does in the function's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """DynamoDB actions by table and by index, SQS actions on `ticks` and on every ready queue."""
+    """DynamoDB actions by table and by index; SQS actions on `ticks`, on every ready queue, on those of workers and on
+    that of pushes; Secrets Manager's on the one secret there is."""
 
     tables: dict[Table, tuple[str, ...]]
     indexes: dict[tuple[Table, Index], tuple[str, ...]] = field(default_factory=dict)
     ticks: tuple[str, ...] = ()
     ready: tuple[str, ...] = ()
+    leased: tuple[str, ...] = ()
+    pushed: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
 
 
 API = Grants(
@@ -59,7 +64,8 @@ API = Grants(
         (CALENDARS, CALENDARS_BY_TEAM): (QUERY,),
     },
     ticks=(URL, SEND),
-    ready=(URL, SEND, RECEIVE, HIDE, REMOVE),
+    ready=(URL, SEND),
+    leased=(RECEIVE, HIDE, REMOVE),
 )
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
 SCANNER = Grants(
@@ -81,4 +87,18 @@ RECONCILER = Grants(
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),
+)
+PUSHER = Grants(
+    tables={
+        TIMERS: (GET, GET_MANY, PUT, UPDATE),
+        JOBS: (GET, GET_MANY, UPDATE),
+        LEASES: (GET,),
+        CALENDARS: (GET_MANY,),
+        PAYLOADS: (GET,),
+        RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),
+    },
+    ticks=(URL, SEND),
+    ready=(URL, SEND),
+    pushed=(HIDE, *CONSUME),
+    secret=(READ_SECRET,),
 )

@@ -12,6 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from tickwork.core.queues import DLQ_RETENTION_S, LONG_POLL_S, TICKS, Queue, ready
+from tickwork.ports import PUSH_POOL
 
 
 class Queues(Construct):
@@ -34,6 +35,8 @@ class Queues(Construct):
         self.ticks, self.ticks_dlq = self._pair("Ticks", TICKS)
         pairs = {pool: self._pair(f"Ready-{pool}", ready(pool)) for pool in pools}
         self.ready = {pool: pair[0] for pool, pair in pairs.items()}
+        self.of_workers = {pool: queue for pool, queue in self.ready.items() if pool != PUSH_POOL}
+        """Those that teams' workers take from; pushes are the platform's own work."""
         self.ready_dlqs = {pool: pair[1] for pool, pair in pairs.items()}
 
     def _pair(self, construct_id: str, queue: Queue) -> tuple[sqs.Queue, sqs.Queue]:

@@ -17,6 +17,7 @@ from infra.functions import Functions
 from infra.http_api import Api
 from infra.queues import Queues
 from infra.schedules import Schedules
+from infra.secrets import PushSecret
 from infra.tables import Tables
 from tickwork.settings import Environment
 
@@ -46,7 +47,10 @@ class TickworkStack(cdk.Stack):
             keep_data=environment.keep_data,
             enforce_ssl=not local,
         )
-        functions = Functions(self, "Functions", environment=environment, package=package, tables=tables, queues=queues)
+        secret = PushSecret(self, "PushSecret", prefix=settings.prefix, keep_data=environment.keep_data).secret
+        functions = Functions(
+            self, "Functions", environment=environment, package=package, tables=tables, queues=queues, secret=secret
+        )
         api = Api(self, "Api", environment=environment, function=functions.api.function)
         Schedules(self, "Schedules", prefix=settings.prefix, functions=functions)
         Access(self, "Access", prefix=settings.prefix, api=api, queues=queues)
@@ -55,6 +59,7 @@ class TickworkStack(cdk.Stack):
         cdk.CfnOutput(self, "ApiUrl", value=api.url, description="Sign requests with SigV4 for execute-api")
         cdk.CfnOutput(self, "Prefix", value=settings.prefix, description="Begins the name of every table and queue")
         cdk.CfnOutput(self, "AlarmTopicArn", value=alarms.topic.topic_arn, description="Subscribe the platform's pager")
+        cdk.CfnOutput(self, "PushSecretArn", value=secret.secret_arn, description="What pushes are signed with")
         for pool, queue in queues.ready.items():
             cdk.CfnOutput(self, f"ReadyQueue{pool.title().replace('-', '')}", value=queue.queue_url)
         if package.warning and not local:

@@ -1,9 +1,9 @@
 """What a Lambda's code asks of AWS, read from its source.
 
 From the handler's module every reference to a function or class of the package is followed, and each place that
-names a table or a queue in a call of the store, the sender or a client becomes the IAM action it needs. It errs
-on the side of too much (a branch that is never taken counts), never of too little, as long as writes are made by the
-constructors of `core/writes.py` and queues are named by `core/queues.py`: the test of this module plants both.
+names a table, a queue or a secret in a call of the store, the sender or a client becomes the IAM action it needs. It
+errs on the side of too much (a branch that is never taken counts), never of too little, as long as writes are made by
+the constructors of `core/writes.py` and queues are named by `core/queues.py`: the test of this module plants both.
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ RECEIVES = {
     "hide": "sqs:ChangeMessageVisibility",
     "delete": "sqs:DeleteMessage",
 }
+SECRET_CALLS = {"get_secret_value": "secretsmanager:GetSecretValue"}
 QUEUES = {"TICKS_QUEUE": "ticks", "ready_queue": "ready-*"}
+PUSH_SECRET = "push-secret"
+"""The only secret there is."""
 URL_OF_QUEUE = "sqs:GetQueueUrl"
 """Whoever calls a queue asks for its URL by name first."""
 
 type Definition = ast.FunctionDef | ast.ClassDef
 type Need = tuple[str, str]
-"""(action, resource): a table's constant (`TIMERS`), an index of it (`TIMERS/BY_JOB`), or a queue."""
+"""(action, resource): a table's constant (`TIMERS`), an index of it (`TIMERS/BY_JOB`), a queue, or the secret."""
 
 
 def needs_of(handler: str) -> set[Need]:
@@ -101,6 +104,8 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
             found |= {(action, queue) for queue in queues for action in ("sqs:SendMessage", URL_OF_QUEUE)}
         elif name in QUEUE_CALLS:
             found |= {(action, queue) for queue in queues for action in (QUEUE_CALLS[name], URL_OF_QUEUE)}
+        elif name in SECRET_CALLS:
+            found.add((SECRET_CALLS[name], PUSH_SECRET))
         elif name in RECEIVES and _is_port(call.func, "receiver"):
             found |= {(action, queue) for queue in queues for action in (RECEIVES[name], URL_OF_QUEUE)}
     return found

@@ -6,10 +6,14 @@ from typing import Any
 from aws_cdk.assertions import Template
 from infra.functions import API_TIMEOUT_S
 
-from tickwork.settings import ENVIRONMENTS, Settings
+from tickwork.core.pushes import TIMEOUT_MS
+from tickwork.core.queues import ready
+from tickwork.flows.pushing import LEASE_S
+from tickwork.ports import PUSH_POOL
+from tickwork.settings import ENVIRONMENTS, PUSH_SECRETS_AT, SECRET_CHARS_MIN, Settings
 
 KIND = "AWS::Lambda::Function"
-NAMES = {"api", "ticker", "scanner", "reconciler"}
+NAMES = {"api", "ticker", "scanner", "reconciler", "pusher"}
 
 
 def _functions(template: Template) -> dict[str, dict[str, Any]]:
@@ -34,11 +38,45 @@ def test_a_function_reads_back_the_settings_of_its_environment(templates: dict[s
             assert Settings.from_environ(one["Environment"]["Variables"]) == ENVIRONMENTS[name].settings()
 
 
+def _source(template: Template, name: str) -> dict[str, Any]:
+    sources = [one["Properties"] for one in template.find_resources("AWS::Lambda::EventSourceMapping").values()]
+    (found,) = (one for one in sources if one["FunctionName"]["Ref"].startswith(f"Functions{name}"))
+    return found
+
+
+def test_a_push_can_not_outlast_its_message_or_its_lease(templates: dict[str, Template]) -> None:
+    for name, template in templates.items():
+        timeout_s = _functions(template)["pusher"]["Timeout"]
+        assert timeout_s * 1_000 > TIMEOUT_MS
+        assert timeout_s <= ready(PUSH_POOL).visibility_s
+        assert timeout_s <= LEASE_S
+        source = _source(template, "pusher")
+        (queue,) = template.find_resources(
+            "AWS::SQS::Queue", {"Properties": {"QueueName": f"tickwork-{name}-ready-push"}}
+        )
+        assert source["EventSourceArn"]["Fn::GetAtt"][0] == queue
+        assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        assert source["BatchSize"] == 1
+        assert source["ScalingConfig"]["MaximumConcurrency"] == ENVIRONMENTS[name].pusher_concurrency
+
+
+def test_the_secret_is_named_to_the_pusher_and_told_to_nobody(templates: dict[str, Template]) -> None:
+    for name, template in templates.items():
+        ((logical_id, secret),) = template.find_resources("AWS::SecretsManager::Secret").items()
+        assert set(secret["Properties"]) - {"Tags"} == {"Description", "GenerateSecretString"}
+        generated = secret["Properties"]["GenerateSecretString"]
+        assert generated["PasswordLength"] >= SECRET_CHARS_MIN
+        assert generated["ExcludePunctuation"], "a comma would make two of it"
+        assert secret["DeletionPolicy"] == ("Retain" if ENVIRONMENTS[name].keep_data else "Delete")
+        assert "resolve:" not in json.dumps(template.to_json())
+        named = {one: v["Environment"]["Variables"].get(PUSH_SECRETS_AT) for one, v in _functions(template).items()}
+        assert named == dict.fromkeys(NAMES) | {"pusher": {"Ref": logical_id}}
+
+
 def test_scanners_are_reserved_for_every_slice_and_never_fed_beyond(templates: dict[str, Template]) -> None:
     for name, template in templates.items():
         reserved = _functions(template)["scanner"]["ReservedConcurrentExecutions"]
-        (source,) = template.find_resources("AWS::Lambda::EventSourceMapping").values()
-        properties = source["Properties"]
+        properties = _source(template, "scanner")
         assert reserved >= ENVIRONMENTS[name].slices
         assert 2 <= properties["ScalingConfig"]["MaximumConcurrency"] <= reserved
         assert properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]

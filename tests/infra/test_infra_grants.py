@@ -9,11 +9,14 @@ import pytest
 from aws_cdk.assertions import Template
 from infra.grants import CONSUME
 
-from tests.infra.callgraph import FUNCTIONS, needs_of, reachable
+from tests.infra.callgraph import FUNCTIONS, PUSH_SECRET, needs_of, reachable
 from tickwork.core import tables
 
-NAMES = ("api", "ticker", "scanner", "reconciler")
-EVENT_SOURCE = {"scanner": {(f"sqs:{action}", "ticks") for action in CONSUME}}
+NAMES = ("api", "ticker", "scanner", "reconciler", "pusher")
+EVENT_SOURCE = {
+    "scanner": {(f"sqs:{action}", "ticks") for action in CONSUME},
+    "pusher": {(f"sqs:{action}", "ready-*") for action in CONSUME},
+}
 
 
 def _statements(template: Template, name: str) -> list[dict[str, Any]]:
@@ -38,12 +41,16 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _resource(resources: dict[str, Any], arn: Any) -> str:
-    """The name the code has for what an ARN in the template means: `TIMERS`, `TIMERS/BY_JOB`, `ticks`, `ready-*`."""
+    """The name the code has for what an ARN in the template means: `TIMERS`, `TIMERS/BY_JOB`, `ticks`, `ready-*`,
+    the secret."""
     if "Fn::Join" in arn:
         table, index = arn["Fn::Join"][1]
         name = _resource(resources, table)
         (found,) = (one for one in getattr(tables, name).indexes if one.name == index.removeprefix("/index/"))
         return f"{name}/{_constant_of(found)}"
+    if "Ref" in arn:
+        assert resources[arn["Ref"]]["Type"] == "AWS::SecretsManager::Secret"
+        return PUSH_SECRET
     properties = resources[arn["Fn::GetAtt"][0]]["Properties"]
     if "QueueName" in properties:
         name = str(properties["QueueName"]).removeprefix("tickwork-prod-")
@@ -68,10 +75,65 @@ def test_no_grant_has_a_star(prod: Template, name: str) -> None:
 def test_every_ready_queue_is_reached_from_every_function_that_sends(prod: Template) -> None:
     queues = prod.find_resources("AWS::SQS::Queue")
     ready = {i for i, q in queues.items() if "-ready-" in q["Properties"]["QueueName"] and "dlq" not in i.lower()}
-    for name in ("api", "scanner", "reconciler"):
+    for name in ("api", "scanner", "reconciler", "pusher"):
         statements = [s for s in _statements(prod, name) if "sqs:SendMessage" in s["Action"]]
         reached = {arn["Fn::GetAtt"][0] for s in statements for arn in _listed(s["Resource"])}
         assert ready < reached
+
+
+def test_pushes_are_taken_by_the_pusher_alone_and_it_takes_nothing_else(prod: Template) -> None:
+    """The code names ready queues by their pool; here is which pools each function takes from."""
+    queues = prod.find_resources("AWS::SQS::Queue")
+    taken = {
+        name: {
+            str(queues[arn["Fn::GetAtt"][0]]["Properties"]["QueueName"]).removeprefix("tickwork-prod-")
+            for statement in _statements(prod, name)
+            if {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"} & set(statement["Action"])
+            for arn in _listed(statement["Resource"])
+        }
+        for name in NAMES
+    }
+    assert taken == {
+        "api": {"ready-default", "ready-payments"},
+        "ticker": set(),
+        "scanner": {"ticks"},
+        "reconciler": set(),
+        "pusher": {"ready-push"},
+    }
+
+
+def test_only_the_pusher_reads_the_secret(template: Template) -> None:
+    readers = {
+        logical_id
+        for kind in ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+        for logical_id, one in template.find_resources(kind).items()
+        if "secretsmanager" in json.dumps(one)
+    }
+    assert len(readers) == 1
+    assert readers.pop().startswith("FunctionspusherRole")
+
+
+def test_a_team_may_make_its_calls_and_a_worker_only_a_workers(prod: Template) -> None:
+    policies = {
+        one["Properties"]["ManagedPolicyName"].removeprefix("tickwork-prod-"): _routes(one)
+        for one in prod.find_resources("AWS::IAM::ManagedPolicy").values()
+    }
+    calls = {"POST/runs:start", "POST/runs:heartbeat", "POST/runs:complete"}
+    assert policies == {
+        # Every route, so also /runs:cancel, /dead-letters, /dead-letters:replay and /calendars.
+        "client": {"*/*"},
+        "worker-default": calls | {"POST/pools/default:lease"},
+        "worker-payments": calls | {"POST/pools/payments:lease"},
+    }
+
+
+def _routes(policy: dict[str, Any]) -> set[str]:
+    return {
+        arn["Fn::Join"][1][-1].removeprefix("/$default/")
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if "execute-api:Invoke" in statement["Action"]
+        for arn in _listed(statement["Resource"])
+    }
 
 
 def test_the_reader_of_the_source_finds_its_way_to_the_depths() -> None:
@@ -93,4 +155,4 @@ def test_no_table_is_reached_behind_the_readers_back() -> None:
         for name in NAMES
         for module, _ in reachable(f"{name}.handler")
     }
-    assert users & reached == {"store/dynamodb.py", "aws/sqs.py", "aws/ticks.py", "aws/wiring.py"}
+    assert users & reached == {"store/dynamodb.py", "aws/sqs.py", "aws/ticks.py", "aws/wiring.py", "aws/secrets.py"}

@@ -23,7 +23,7 @@ def test_ticks_and_every_pool_have_a_queue_and_a_dead_letter_queue(templates: di
 
 def test_a_queue_is_deployed_as_it_is_defined(prod: Template) -> None:
     found = _by_name(prod)
-    for queue in (TICKS, ready("default"), ready("payments")):
+    for queue in (TICKS, ready("default"), ready("payments"), ready("push")):
         properties = found[f"tickwork-prod-{queue.name}"]
         assert properties["VisibilityTimeout"] == queue.visibility_s
         assert properties["MessageRetentionPeriod"] == queue.retention_s
