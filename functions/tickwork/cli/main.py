@@ -14,6 +14,7 @@ from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.next_command import next_command
+from tickwork.cli.push_secret_command import push_secret_command
 from tickwork.cli.runs_commands import runs_group
 from tickwork.cli.timers_commands import timers_group
 from tickwork.cli.verify_command import verify_command
@@ -70,6 +71,7 @@ for command in (
     dead_letters_group,
     next_command,
     worker_command,
+    push_secret_command,
     verify_command,
     dev_command,
     serve_group,
