@@ -54,8 +54,8 @@ def eventually[T](look: Callable[[], T], wanted: Callable[[T], bool], within_s: 
 class Machine:
     """An endpoint that stays up, and the API, the windows and a worker, which may be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, settings: Settings = SETTINGS) -> None:
+        self._folder, self._settings = folder, settings
         self._api_port = free_port()
         self.effects = folder / "effects.sqlite"
         self.endpoint = Endpoint(
@@ -65,9 +65,9 @@ class Machine:
 
     def __enter__(self) -> Machine:
         self.endpoint.start()
-        environ = endpoint.client_environ(self.endpoint.port) | SETTINGS.to_environ()
+        environ = endpoint.client_environ(self.endpoint.port) | self._settings.to_environ()
         os.environ.update(environ)
-        create_all(dynamodb_client(), sqs_client(), SETTINGS)
+        create_all(dynamodb_client(), sqs_client(), self._settings)
         environ |= {"TICKWORK_API_URL": self.api.url, "EFFECTS": str(self.effects)}
         self.children = [
             Child("api", ("serve", "api", "--port", str(self._api_port)), environ, self._folder / "api.log"),

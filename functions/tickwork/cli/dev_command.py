@@ -61,8 +61,12 @@ def serve_windows() -> None:
 def serve_push(threads: int) -> None:
     """Push runs to their URLs (the pool `push`; needs TICKWORK_PUSH_SECRETS)."""
     from tickwork.dev.serving import serve_push_until_told
+    from tickwork.settings import BadSetting
 
-    serve_push_until_told(threads)
+    try:
+        serve_push_until_told(threads)
+    except BadSetting as error:
+        raise click.ClickException(str(error)) from error
 
 
 @serve_group.command("setup")

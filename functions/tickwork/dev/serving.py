@@ -15,7 +15,7 @@ from tickwork.dev.signals import LineSignals, log_lines_to_stderr
 from tickwork.dev.windows import Windows
 from tickwork.flows.pushing import Pusher, push_some
 from tickwork.ports import PUSH_POOL, Ports
-from tickwork.settings import PushSecrets, Settings
+from tickwork.settings import BadSetting, PushSecrets, Settings
 
 PUSH_WAIT_S = 5
 PAUSE_S = 1.0
@@ -43,6 +43,8 @@ def serve_push_until_told(threads: int) -> None:
     """Push runs to their URLs: some threads, each with one message at a time."""
     log_lines_to_stderr()
     settings = Settings.from_environ()
+    if PUSH_POOL not in settings.layout().pools:
+        raise BadSetting(f"TICKWORK_POOLS is {settings.pools!r}: without {PUSH_POOL} there is no queue of pushes")
     ports = aws_ports(settings, LineSignals(), receives=True)
     pusher = Pusher(SocketPoster(allow_private=settings.push_private), PushSecrets.from_environ().secrets)
     ending = threading.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import threading
 import time
@@ -23,7 +24,14 @@ API_WITHIN_S = 30.0
 SHOW_EVERY_S = 1.0
 DEMO_WORKER = Path(__file__).parents[3] / "examples" / "demo_worker.py"
 
-SETTINGS = Settings(prefix="tickwork-dev", shards=4, slices=2, pools="default,payments", retention_days=7)
+SETTINGS = Settings(
+    prefix="tickwork-dev",
+    shards=4,
+    slices=2,
+    pools="default,payments,push",
+    retention_days=7,
+    push_private=True,  # the receiver of one who tries it out is on this machine
+)
 
 
 class NotStarted(TickworkError):
@@ -31,7 +39,7 @@ class NotStarted(TickworkError):
 
 
 class Session:
-    """Endpoint, tables, API, windows, worker, demo, screen: started in this order, ended in the other."""
+    """Endpoint, tables, API, windows, pusher, worker, demo, screen: started in this order, ended in the other."""
 
     def __init__(self, *, port: int, endpoint_port: int, state: Path, demo: bool) -> None:
         self._port, self._state, self._demo = port, state.absolute(), demo
@@ -74,7 +82,7 @@ class Session:
         self._endpoint.start()
         os.environ.update(endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ())
         create_all(dynamodb_client(), sqs_client(), SETTINGS)
-        self._screen.say(f"starting the API on {self.url}, the windows and a worker")
+        self._screen.say(f"starting the API on {self.url}, the windows, a pusher and a worker")
         self._supervisor.start()
         client = self._wait_for_api()
         if self._demo and client is not None:
@@ -109,7 +117,7 @@ class Session:
 
     def _end(self) -> None:
         self._screen.close()
-        self._screen.say("ending: worker, windows, API, then the endpoint, which saves its state")
+        self._screen.say("ending: worker, pusher, windows, API, then the endpoint, which saves its state")
         self._supervisor.stop()
         if not self._endpoint.stop():
             self._screen.say("the endpoint had to be killed: what changed since the start is not saved")
@@ -121,8 +129,20 @@ class Session:
         children = [
             Child("API", ("serve", "api", "--port", str(self._port)), environ, logs / "api.log"),
             Child("windows", ("serve", "windows"), environ, logs / "windows.log"),
+            Child("pusher", ("serve", "push"), environ | self._push_secrets(), logs / "push.log"),
         ]
         if self._demo:
             arguments = ("worker", f"{DEMO_WORKER}:app", "--pool", demo.POOL)
             children.append(Child("worker", arguments, environ, logs / "worker.log"))
         return children
+
+    def _push_secrets(self) -> dict[str, str]:
+        """Those of the environment, or one of this state's own, made the first time."""
+        kept = self._state / "push-secret"
+        if "TICKWORK_PUSH_SECRETS" in os.environ:
+            return {}
+        if not kept.exists():
+            self._state.mkdir(parents=True, exist_ok=True)
+            kept.touch(0o600)
+            kept.write_text(secrets.token_hex(32), encoding="utf-8")
+        return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}
