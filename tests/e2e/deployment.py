@@ -26,7 +26,7 @@ ENVIRONMENT = "dev"
 STACK = f"tickwork-{ENVIRONMENT}"
 CLI_TIMEOUT_S = 300
 BATCHED = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
-FUNCTIONS = ("api", "ticker", "scanner", "reconciler")
+FUNCTIONS = ("api", "ticker", "scanner", "reconciler", "pusher")
 
 type Credentials = dict[str, str]
 """The three AWS_* environment variables of a caller."""
@@ -157,7 +157,7 @@ class Deployment:
 
         That the template asks for it is asserted in tests/infra.
         """
-        return self._repair_ttl() + self._repair_concurrency() + self._repair_batches()
+        return self._repair_ttl() + self._repair_concurrency() + self._repair_batches() + self._repair_secret()
 
     def _repair_ttl(self) -> list[str]:
         from tickwork.core.tables import ALL_TABLES
@@ -181,6 +181,25 @@ class Deployment:
             role = str(found["Role"]).rsplit("/", 1)[1]
             self._allow_batches(role, iam.get_role_policy(RoleName=role, PolicyName="grants")["PolicyDocument"])
             repaired.append(f"batches of {name}")
+        return repaired
+
+    def _repair_secret(self) -> list[str]:
+        """`Ref` of a secret is its ARN; MiniStack makes its name of it, and then finds no policy that names the ARN.
+        The role gets the statements that name it once more, with the ARN."""
+        named = self.outputs["PushSecretArn"]
+        arn = self.client("secretsmanager").describe_secret(SecretId=named)["ARN"]
+        if named == arn:
+            return []
+        iam, repaired = self.client("iam"), []
+        for name in FUNCTIONS:
+            found = self.client("lambda").get_function_configuration(FunctionName=f"{self.settings.prefix}-{name}")
+            role = str(found["Role"]).rsplit("/", 1)[1]
+            granted = iam.get_role_policy(RoleName=role, PolicyName="grants")["PolicyDocument"]["Statement"]
+            statements = [{**one, "Resource": arn} for one in granted if one["Resource"] in (named, [named])]
+            if statements:
+                document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+                iam.put_role_policy(RoleName=role, PolicyName="secret", PolicyDocument=document)
+                repaired.append(f"ARN of the secret for {name}")
         return repaired
 
     def _allow_batches(self, role: str, granted: dict[str, Any]) -> None:
