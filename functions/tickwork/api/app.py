@@ -22,6 +22,7 @@ from tickwork.api.models import (
     TimersIn,
 )
 from tickwork.api.requests import (
+    after_name,
     body_of,
     fields_under,
     from_cursor,
@@ -119,8 +120,8 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     @app.get("/jobs")
     def list_jobs() -> Response[str]:
         query = query_of(app, "team", "limit", "cursor")
-        after = from_cursor(query.get("cursor"), str)
-        found, more = jobs.list_jobs(ports, team_of(query), limit=limit_of(query), after=after)
+        team = team_of(query)
+        found, more = jobs.list_jobs(ports, team, limit=limit_of(query), after=after_name(query, team))
         return json_response({"jobs": [views.job_view(job) for job in found], "cursor": to_cursor(more)})
 
     @app.get("/jobs/<job_id>")

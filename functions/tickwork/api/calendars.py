@@ -7,7 +7,8 @@ from typing import Any
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from tickwork.api.models import CalendarIn
-from tickwork.api.requests import body_of, from_cursor, json_response, limit_of, query_of, team_of, to_cursor
+from tickwork.api.requests import after_name, body_of, json_response, limit_of, query_of, team_of, to_cursor
+from tickwork.api.work import json_text
 from tickwork.core.ids import split_job_id
 from tickwork.core.instants import iso_ms
 from tickwork.core.writes import Item
@@ -21,6 +22,7 @@ def add_calendar_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         team, name = split_job_id(calendar_id, "calendar_id")
         body = body_of(app, CalendarIn)
         spec = body.model_dump(exclude={"version"}, exclude_defaults=True)
+        json_text(spec, "calendar")
         return json_response(_view(calendars.put_calendar(ports, team, name, spec, body.version)))
 
     @app.get("/calendars/<calendar_id>")
@@ -31,8 +33,8 @@ def add_calendar_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
     @app.get("/calendars")
     def list_calendars() -> Response[str]:
         query = query_of(app, "team", "limit", "cursor")
-        after = from_cursor(query.get("cursor"), str)
-        found, more = calendars.list_calendars(ports, team_of(query), limit=limit_of(query), after=after)
+        team = team_of(query)
+        found, more = calendars.list_calendars(ports, team, limit=limit_of(query), after=after_name(query, team))
         return json_response({"calendars": [_view(item) for item in found], "cursor": to_cursor(more)})
 
 

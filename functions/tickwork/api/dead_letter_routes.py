@@ -15,6 +15,7 @@ from tickwork.api.requests import (
     json_response,
     key_of,
     limit_of,
+    not_a_cursor,
     query_of,
     team_of,
     to_cursor,
@@ -22,8 +23,8 @@ from tickwork.api.requests import (
 from tickwork.api.views import run_view
 from tickwork.core.errors import InvalidField
 from tickwork.core.ids import check_slug
-from tickwork.core.instants import iso, iso_ms
-from tickwork.core.keys import DEAD_SPREAD, LedgerKey
+from tickwork.core.instants import LATEST_INSTANT_MS, iso, iso_ms
+from tickwork.core.keys import DEAD_SPREAD, LedgerKey, parse_ledger_key
 from tickwork.core.records import Run
 from tickwork.flows import dead_letters
 from tickwork.flows.dead_letters import Order, Position, Replayed, Wanted
@@ -105,11 +106,17 @@ def _position(cursor: str | None) -> Position | None:
         return None
     try:
         parts = json.loads(text)
-        position = tuple(None if part is None else (int(part[0]), str(part[1]), str(part[2])) for part in parts)
-    except (ValueError, TypeError, IndexError, KeyError):
+        position = tuple(None if part is None else _place(*part) for part in parts)
+    except (ValueError, TypeError, RecursionError):
         position = ()
     if len(position) != DEAD_SPREAD:
-        raise InvalidField(
-            "this is not a cursor of this list", field="cursor", remedy="use the cursor of the last page"
-        )
+        raise not_a_cursor()
     return position
+
+
+def _place(ended_at_ms: object, pk: str, sk: str) -> tuple[int, str, str]:
+    """One partition's part of a cursor. ValueError or TypeError when it is none of ours."""
+    if type(ended_at_ms) is not int or not 0 <= ended_at_ms <= LATEST_INSTANT_MS:
+        raise ValueError("not an instant")
+    parse_ledger_key(pk, sk)
+    return ended_at_ms, pk, sk

@@ -8,16 +8,21 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tickwork.core.attempts import LEASE_S_MAX, LEASE_S_MIN
 from tickwork.core.chain import LAST_N_MAX
+from tickwork.core.instants import LATEST_INSTANT_MS
 from tickwork.core.push_targets import URL_CHARS_MAX
+from tickwork.core.schedule.limits import PERIOD_S_MAX
 
 BULK_MAX = 100
 RUNS_PER_CALL_MAX = 25
 PAYLOAD_BYTES_MAX = 256 * 1024
+PAYLOAD_LEVELS_MAX = 100
+"""Lists and objects inside one another: readers of JSON follow some hundreds."""
 
 type Text = Annotated[str, Field(min_length=1, max_length=256)]
 type Ref = Annotated[str, Field(min_length=1, max_length=400)]
 type Receipt = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}:[\x21-\x7e]{1,2000}$")]
 type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
+type Token = Annotated[int, Field(ge=1, le=10**9)]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 
@@ -64,7 +69,7 @@ class RetryIn(Body):
 class CatchUpIn(Body):
     policy: Literal["latest", "all", "last", "none"] = "latest"
     last: int = Field(default=0, ge=0, le=LAST_N_MAX)
-    max_lateness_s: int = Field(default=0, ge=0)
+    max_lateness_s: int = Field(default=0, ge=0, le=PERIOD_S_MAX)
 
     @model_validator(mode="after")
     def _last_goes_with_last(self) -> Self:
@@ -166,7 +171,7 @@ class CancelIn(Body):
 class CalendarIn(Body):
     """A calendar's content (docs/schedules.md), and the version it replaces (None: it is new)."""
 
-    version: int | None = Field(default=None, ge=1)
+    version: int | None = Field(default=None, ge=1, le=10**9)
     zone: str = "UTC"
     dates: list[Any] = []
     ranges: list[Any] = []
@@ -250,7 +255,7 @@ class StartOneIn(Body):
     attempt: int = Field(default=1, ge=1, le=1_000)
     retry_ref: Ref | None = None
     payload_id: Annotated[str, Field(max_length=256)] | None = None
-    dispatched_at_ms: int = Field(default=0, ge=0)
+    dispatched_at_ms: int = Field(default=0, ge=0, le=LATEST_INSTANT_MS)
     dispatched_by: str = Field(default="", max_length=64)
 
 
@@ -272,7 +277,7 @@ class LeaseIn(Body):
 
 class BeatOneIn(Body):
     ref: Ref
-    token: int = Field(ge=1)
+    token: Token
     lease_s: LeaseS = 60
     receipt: Receipt | None = None
     """Of a leased run: its message stays hidden as long as the lease lasts."""
@@ -284,7 +289,7 @@ class BeatIn(Body):
 
 class CompleteOneIn(Body):
     ref: Ref
-    token: int = Field(ge=1)
+    token: Token
     outcome: Literal["succeeded", "failed", "failed_permanent", "cancelled"]
     """`cancelled`: stopped because a heartbeat's answer asked for it."""
     error: str = Field(default="", max_length=10_000)

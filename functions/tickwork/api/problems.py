@@ -12,9 +12,12 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ValidationError
 
 from tickwork.core.errors import CallerError, InvalidField, WorldError
+from tickwork.core.schedule.refusal import WORD_CHARS_MAX
 
 PROBLEM_JSON = "application/problem+json"
 RETRY_AFTER_S = 1
+FAULTS_MAX = 20
+TEXT_CHARS_MAX = 600
 
 
 def problem(
@@ -25,17 +28,24 @@ def problem(
         "type": f"urn:tickwork:problem:{slug}",
         "title": title,
         "status": status,
-        "detail": detail,
+        "detail": _clipped(detail),
     }
-    listed = list(errors)
+    listed = [{name: text and _clipped(text) for name, text in fault.items()} for fault in errors]
     if listed:
         body["errors"] = listed
+    # A client's own text is shown to it: half a surrogate pair in it could not be sent.
+    text = json.dumps(body, ensure_ascii=False).encode(errors="replace").decode()
     return Response(
         status_code=status,
         content_type=PROBLEM_JSON,
-        body=json.dumps(body, ensure_ascii=False),
+        body=text,
         headers={name.replace("_", "-"): value for name, value in headers.items()},
     )
+
+
+def _clipped(text: str) -> str:
+    """What a client sent is shown to it, but not megabytes of it: an answer over 6 MB never arrives."""
+    return text if len(text) <= TEXT_CHARS_MAX else f"{text[: TEXT_CHARS_MAX // 2]} ... {text[-TEXT_CHARS_MAX // 2 :]}"
 
 
 def of_caller(error: CallerError) -> Response[str]:
@@ -45,8 +55,9 @@ def of_caller(error: CallerError) -> Response[str]:
 
 
 def of_validation(error: ValidationError, model: type[BaseModel]) -> Response[str]:
-    """Every field that pydantic found wrong, in one document."""
-    faults = [_fault(one, model) for one in error.errors(include_url=False, include_context=True)]
+    """The fields that pydantic found wrong, in one document: so many as a person can mend at a time."""
+    found = error.errors(include_url=False, include_context=False)
+    faults = [_fault(one, model) for one in found[:FAULTS_MAX]]
     detail = "; ".join(f"{fault['field']}: {fault['detail']}" for fault in faults[:3])
     return problem(InvalidField.status, InvalidField.slug, InvalidField.title, detail, faults)
 
@@ -94,7 +105,7 @@ def _fault(one: Any, model: type[BaseModel]) -> dict[str, Any]:
     detail, remedy = str(one["msg"]), ""
     if one["type"] == "extra_forbidden":
         allowed = _fields_at(model, one["loc"][:-1])
-        near = difflib.get_close_matches(str(one["loc"][-1]), allowed, n=1)
+        near = difflib.get_close_matches(str(one["loc"][-1])[:WORD_CHARS_MAX], allowed, n=1)
         detail = "there is no such field"
         remedy = f"did you mean {near[0]!r}?" if near else f"remove it; allowed are {', '.join(allowed)}"
     elif one["type"] == "missing":

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from tickwork.api.models import Body, JobIn, TimerIn
 from tickwork.api.work import work_of
 from tickwork.core.errors import CallerError, InvalidField
-from tickwork.core.ids import check_slug
+from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
 from tickwork.core.keys import LedgerKey, parse_ref
 from tickwork.core.records import CatchUp, without_defaults
@@ -32,18 +33,34 @@ DELAY_S_MAX = 10**11
 
 def body_of[Model: Body](app: APIGatewayHttpResolver, model: type[Model]) -> Model:
     """The request's body as a model. Raises JSONDecodeError or ValidationError, which become problem documents."""
-    text = app.current_event.decoded_body or ""
-    try:
-        found = json.loads(text, parse_constant=_no_constant)
-    except RecursionError:
-        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
+    found = _read_json(app.current_event.decoded_body or "")
     app.append_context(model=model)  # type: ignore[no-untyped-call]
     return model.model_validate(found)
+
+
+def _read_json(text: str) -> object:
+    """JSON as every reader of it understands it. Whatever is wrong with it is a JSONDecodeError."""
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except RecursionError:
+        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        raise json.JSONDecodeError("it has a number of more digits than can be read", "", 0) from None
 
 
 def _no_constant(name: str) -> object:
     """Python reads NaN and Infinity, which are not JSON and no number one could fire at."""
     raise json.JSONDecodeError(f"{name} is not JSON", "", 0)
+
+
+def _finite(digits: str) -> float:
+    """Python reads 1e999 as infinity, and would write that as a word which is not JSON."""
+    number = float(digits)
+    if math.isinf(number):
+        raise json.JSONDecodeError(f"{digits[:40]} is too large a number", "", 0)
+    return number
 
 
 def json_response(body: object, status: int = 200) -> Response[str]:
@@ -107,15 +124,36 @@ def from_cursor(text: str | None, *shape: type) -> Any:
     if text is None:
         return None
     try:
-        position = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+        position = _read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode())
     except (binascii.Error, ValueError):
         position = None
     parts = position if isinstance(position, list) else [position]
-    if [type(part) for part in parts] != list(shape):
-        raise InvalidField(
-            "this is not a cursor of this list", field="cursor", remedy="use the cursor of the last page"
-        )
+    if [type(part) for part in parts] != list(shape) or not all(_could_be_ours(part) for part in parts):
+        raise not_a_cursor()
     return tuple(parts) if len(shape) > 1 else parts[0]
+
+
+def _could_be_ours(part: object) -> bool:
+    """Whether a cursor can hold it: the store refuses an empty key, and a number of forty digits."""
+    return 0 <= part <= LATEST_INSTANT_MS if isinstance(part, int) else str(part).isascii() and part != ""
+
+
+def after_name(query: dict[str, str], team: str) -> str | None:
+    """The cursor of a list of a team's things by name: the id of the last one."""
+    after: str | None = from_cursor(query.get("cursor"), str)
+    if after is None:
+        return None
+    try:
+        owner, _ = split_job_id(after)
+    except InvalidField:
+        owner = ""
+    if owner != team:
+        raise not_a_cursor()
+    return after
+
+
+def not_a_cursor() -> InvalidField:
+    return InvalidField("this is not a cursor of this list", field="cursor", remedy="use the cursor of the last page")
 
 
 def key_of(ref: str, field: str) -> LedgerKey:

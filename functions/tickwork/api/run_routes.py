@@ -40,7 +40,7 @@ def add_run_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
                 f"there is no status {status[:40]!r}", field="status", remedy=f"one of {', '.join(STATUSES)}"
             )
         team = team_of(query) if "team" in query else ""
-        since_ms = instant_in(query, "since", ports.clock.now_ms() - DAY_MS)
+        since_ms = max(0, instant_in(query, "since", ports.clock.now_ms() - DAY_MS))
         before = from_cursor(query.get("cursor"), int, int)
         found, more = history.list_runs(
             ports, history.Filter(team, status), limit=limit_of(query), before=before, since_ms=since_ms

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from tickwork.api.models import PAYLOAD_BYTES_MAX, TargetIn, WorkIn
+from tickwork.api.models import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX, TargetIn, WorkIn
 from tickwork.core.errors import InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
 from tickwork.core.messages import compact_json
@@ -58,21 +59,52 @@ def _check_certificate(body: WorkIn, handler: str, layout: Layout) -> None:
 
 def payload_text(payload: object) -> str | None:
     """The payload as compact JSON text, within the limit. Checked when it is created, not when it fires."""
-    if payload is None:
-        return None
-    text = compact_json(payload)
+    return None if payload is None else json_text(payload, "payload")
+
+
+def json_text(value: object, field: str) -> str:
+    """Compact JSON text that every store and reader on its way can take; else the refusal of `field`."""
+    try:
+        text = compact_json(value)
+    except RecursionError:
+        raise _too_deep(field) from None
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > PAYLOAD_BYTES_MAX:
         raise PayloadTooLarge(
-            f"the payload has {size} bytes",
-            field="payload",
+            f"the {field} has {size} bytes",
+            field=field,
             remedy=f"keep it to {PAYLOAD_BYTES_MAX} bytes of JSON, or store it elsewhere and send a reference",
         )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidField("the text has half a surrogate pair", field="payload", remedy="send valid Unicode") from None
+        raise InvalidField("the text has half a surrogate pair", field=field, remedy="send valid Unicode") from None
+    if _is_deep(value):
+        raise _too_deep(field)
     return text
+
+
+def _is_deep(value: object) -> bool:
+    """Whether a value has more levels than every JSON reader on its way can follow. Level by level, not by
+    recursion."""
+    level = [value]
+    for _ in range(PAYLOAD_LEVELS_MAX):
+        level = [inner for one in level if isinstance(one, dict | list) for inner in _members(one)]
+        if not level:
+            return False
+    return any(isinstance(one, dict | list) for one in level)
+
+
+def _members(one: dict[str, object] | list[object]) -> Iterable[object]:
+    return one.values() if isinstance(one, dict) else one
+
+
+def _too_deep(field: str) -> InvalidField:
+    return InvalidField(
+        "it is nested too deeply",
+        field=field,
+        remedy=f"keep it to {PAYLOAD_LEVELS_MAX} levels of lists and objects",
+    )
 
 
 def _target(target: TargetIn, layout: Layout, default_handler: str | None) -> tuple[str, str, str]:

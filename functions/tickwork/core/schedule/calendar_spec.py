@@ -32,6 +32,8 @@ _MOMENT: Final = re.compile(rf"({'|'.join(_DAYS)}) +([01][0-9]|2[0-3]):([0-5][0-
 #: Entries in one calendar: 20 years of 50 days, and as many ranges.
 _ENTRIES_MAX: Final = 1_000
 
+_NAME_CHARS_MAX: Final = 100
+
 
 def parse_calendar(spec: Mapping[str, Any]) -> Calendar:
     """Read a calendar. Raises `ScheduleRefused` with `field` as "calendar.<key>[n]"."""
@@ -123,10 +125,12 @@ def _holidays(entries: Iterable[tuple[str, Any]]) -> Iterable[Holiday]:
         if observed not in OBSERVED:
             raise _bad(f"{path}.observed", f"{observed!r} is not known", f"use one of {', '.join(OBSERVED)}")
         years = entry.get("first_year", 1), entry.get("last_year", 9999)
-        if not all(isinstance(year, int) for year in years):
+        if not all(type(year) is int and 1 <= year <= 9999 for year in years):
             raise _bad(path, "first_year and last_year are years", "write 2024")
+        if not isinstance(entry.get("name", ""), str) or len(entry.get("name", "")) > _NAME_CHARS_MAX:
+            raise _bad(f"{path}.name", f"a name is a text of at most {_NAME_CHARS_MAX} characters", "shorten it")
         rule = check_rule(entry["rule"].casefold(), f"{path}.rule")
-        yield Holiday(rule, str(entry.get("name", "")), observed, *years)
+        yield Holiday(rule, entry.get("name", ""), observed, *years)
 
 
 def _merged(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -8,8 +8,9 @@ do; the normal form of a normal form is itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tickwork.core.schedule.dialects import DIALECTS, translate
 from tickwork.core.schedule.exclusion import ON_EXCLUDED
@@ -27,6 +28,8 @@ from tickwork.core.schedule.spec_keys import (
     text_of,
 )
 from tickwork.core.schedule.zone import zone_named
+
+_CALENDAR_NAME: Final = re.compile(r"(?:[A-Za-z0-9._-]{1,63}:)?[A-Za-z0-9._-]{1,63}", re.ASCII)
 
 
 def normalise(spec: Mapping[str, object], *, now_ms: int, job_id: str = "", zone: str = "UTC") -> dict[str, Any]:
@@ -119,6 +122,11 @@ def _calendars(spec: Mapping[str, object]) -> dict[str, Any]:
         raise ScheduleRefused(
             "bad_calendars", "exclude is a list of calendar names", field="calendars.exclude",
             remedy='write ["holidays-de"]',
+        )  # fmt: skip
+    if len(names) > MEMBERS_MAX or not all(_CALENDAR_NAME.fullmatch(name) for name in names):
+        raise ScheduleRefused(
+            "bad_calendars", f"exclude names at most {MEMBERS_MAX} calendars, by name or team:name",
+            field="calendars.exclude", remedy='write ["holidays-de", "platform:holidays"]',
         )  # fmt: skip
     on_excluded = one_of(value.get("on_excluded", "skip"), ON_EXCLUDED, "calendars.on_excluded")
     return {"calendars": {"exclude": list(dict.fromkeys(names)), "on_excluded": on_excluded}}

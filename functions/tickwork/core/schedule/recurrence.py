@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tickwork.core.schedule.duration import duration_text, read_duration_s
 from tickwork.core.schedule.instant import local_text, read_time, utc_text
-from tickwork.core.schedule.limits import DAY_S
+from tickwork.core.schedule.limits import DAY_S, LAST_S
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rrule import EPOCH, INTERVAL_MAX, bad_rrule, parse_rrule, read_parts
 from tickwork.core.schedule.walk import ClockChanges, resolve
@@ -44,9 +44,9 @@ def normal_rrule(value: object, now_s: int, zone: Zone, *, start_local: object =
         "zone": zone.key,
     }
     if until is not None:
-        normal["end"] = utc_text(_until_s(until, zone) + 1)
+        normal["end"] = utc_text(min(_until_s(until, zone) + 1, LAST_S))
     if count is not None:
-        if not (count.isascii() and count.isdigit()):
+        if not (count.isascii() and count.isdigit() and len(count) < 10):
             raise bad_rrule(f"COUNT={count} is no number", "write COUNT=10")
         begin = resolve(start_s, zone, ClockChanges())
         normal |= {"count": int(count), "start": utc_text(now_s if begin is None else begin)}

@@ -11,6 +11,8 @@ from difflib import get_close_matches
 
 from tickwork.core.errors import BadSchedule
 
+WORD_CHARS_MAX = 100
+
 
 class ScheduleRefused(BadSchedule):
     """A schedule that cannot be read, or that can never be due.
@@ -29,6 +31,8 @@ class ScheduleRefused(BadSchedule):
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, or None."""
+    if len(word) > WORD_CHARS_MAX:  # nobody meant that, and comparing it takes seconds
+        return None
     by_folded = {name.casefold(): name for name in known}
     found = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[found[0]] if found else None

@@ -1,0 +1,186 @@
+"""Requests made to harm: each gets an answer that a client can read, soon, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.http import ApiUnderTest
+from tests.unit.api.test_bad_input import JOB, TIMER, assert_nothing_stored, job
+from tickwork.ports import Ports
+
+START = {"ref": "main#0001#29888640|1793318405#payments#nightly#1793318405", "claim": "12345678"}
+
+
+def cursor(position: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def timer_with(payload: bytes) -> bytes:
+    return json.dumps(TIMER).encode()[:-1] + b',"payload":' + payload + b"}"
+
+
+# --- bodies ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("payload", [b"1e999", b"-1e999", b"[1E400]", b"1" * 5_000], ids=lambda raw: raw[:10])
+def test_a_number_that_not_every_reader_can_read_is_no_json(api: ApiUnderTest, ports: Ports, payload: bytes) -> None:
+    status, problem = api.call("POST", "/timers", timer_with(payload))
+
+    assert (status, problem["type"]) == (400, "urn:tickwork:problem:malformed-json")
+    assert_nothing_stored(ports)
+
+
+@pytest.mark.parametrize("levels", [101, 300, 5_000, 20_000])
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")], ids=["lists", "objects"])
+def test_a_payload_nested_too_deeply_is_refused(
+    api: ApiUnderTest, ports: Ports, levels: int, opening: bytes, closing: bytes
+) -> None:
+    status, problem = api.call("POST", "/timers", timer_with(opening * levels + b"1" + closing * levels))
+
+    assert (status, problem["errors"][0]["field"]) in [(422, "payload"), (400, None)], problem
+    assert_nothing_stored(ports)
+
+
+def test_a_payload_of_a_hundred_levels_comes_back_as_it_was_sent(api: ApiUnderTest) -> None:
+    status, created = api.call("POST", "/timers", timer_with(b"[" * 100 + b"]" * 100))
+
+    assert (status, json.dumps(created["payload"])) == (201, "[" * 100 + "]" * 100)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/runs:start", {"worker": "w", "runs": [START | {"dispatched_at_ms": 10**16}]}, "runs.0.dispatched_at_ms"),
+        ("/runs:heartbeat", {"runs": [{"ref": START["ref"], "token": 10**40}]}, "runs.0.token"),
+        ("/runs:complete", {"runs": [{"ref": START["ref"], "token": 10**40, "outcome": "failed"}]}, "runs.0.token"),
+        ("/jobs", job(catch_up={"policy": "all", "max_lateness_s": 10**40}), "catch_up.max_lateness_s"),
+    ],
+)
+def test_a_number_that_can_not_be_kept_or_shown_is_refused(
+    api: ApiUnderTest, ports: Ports, path: str, body: dict[str, Any], field: str
+) -> None:
+    status, problem = api.call("POST", path, body)
+
+    assert (status, problem["errors"][0]["field"]) == (422, field)
+    assert_nothing_stored(ports)
+
+
+# --- cursors --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/runs", "/dead-letters", "/calendars", "/jobs/payments:nightly/runs"])
+@pytest.mark.parametrize(
+    "position",
+    ["", "[" * 60_000, "\ud800", "other:job", "payments:" + "x" * 3_000, "payments:\u65e5", -1, 10**40, [10**40, 0],
+     [5, -1], '[[Infinity,"p","s"],null,null,null]', '[[1e999,"p","s"],null,null,null]', '[[5,"",""],null,null,null]',
+     "[5,5,5,5]", "[{},{},{},{}]", "[[1],[2],[3],[4]]"],
+    ids=lambda position: str(position)[:20].encode("ascii", "replace").decode(),
+)  # fmt: skip
+def test_a_forged_cursor_is_refused(api: ApiUnderTest, path: str, position: object) -> None:
+    query = {} if path.endswith("runs") else {"team": "payments"}
+    status, problem = api.call("GET", path, cursor=cursor(position), **query)
+
+    assert (status, problem["errors"][0]["field"]) == (422, "cursor")
+
+
+def test_a_cursor_nested_too_deeply_is_refused(api: ApiUnderTest) -> None:
+    raw = base64.urlsafe_b64encode(b"[" * 60_000).decode()
+
+    assert api.call("GET", "/jobs", team="payments", cursor=raw)[0] == 422
+
+
+# --- answers --------------------------------------------------------------------------------------------------
+
+LONG = "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        job(**{LONG: 1}),
+        job(schedule={LONG: 1}),
+        job(schedule={"at": LONG}),
+        job(schedule={"cron": "0 2 * * *", "zone": LONG}),
+        job(schedule={"rrule": LONG}),
+        job(schedule={"\ud800": 1}),
+        job(schedule={"any_of": [{"\ud800": 1}]}),
+        JOB | {f"field{number}": 1 for number in range(50_000)},
+    ],
+    ids=["field", "key", "at", "zone", "rrule", "surrogate", "surrogate inside", "fields"],
+)
+def test_a_refusal_can_be_sent_and_read_however_long_the_request(api: ApiUnderTest, body: dict[str, Any]) -> None:
+    status, _, problem = api.answer("POST", "/jobs", body)
+
+    assert status == 422
+    assert len(json.dumps(problem, ensure_ascii=False).encode()) < 20_000
+    assert all(fault["remedy"] for fault in problem["errors"])
+
+
+# --- schedules ------------------------------------------------------------------------------------------------
+
+HOURS, SIXTY = (",".join(map(str, range(count))) for count in (24, 60))
+DAYS = "MO,TU,WE,TH,FR,SA,SU"
+
+
+@pytest.mark.parametrize("days", ["FREQ=DAILY", f"FREQ=MONTHLY;BYDAY={DAYS}", f"FREQ=YEARLY;BYDAY={DAYS}"])
+def test_a_rule_of_every_second_is_as_quick_as_any(api: ApiUnderTest, days: str) -> None:
+    schedule = {"rrule": f"{days};BYHOUR={HOURS};BYMINUTE={SIXTY};BYSECOND={SIXTY}"}
+    began = time.process_time()
+    status, shown = api.call("POST", "/schedules:preview", {"schedule": schedule, "count": 1_000})
+
+    assert time.process_time() - began < 1
+    assert (status, shown["occurrences"][999]["scheduled_at"]) == (200, "2026-10-30T00:16:40Z")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["FREQ=DAILY;INTERVAL=\u00b2", "FREQ=DAILY;INTERVAL=" + "9" * 5_000, "FREQ=DAILY;COUNT=" + "9" * 900,
+     "FREQ=DAILY;BYHOUR=" + "9" * 900, "FREQ=DAILY;BYHOUR=-1", "FREQ=DAILY;BYMINUTE=60", "FREQ=DAILY;BYSECOND=,",
+     f"FREQ=DAILY;BYHOUR={HOURS};BYMINUTE={SIXTY};BYSETPOS=1", "FREQ=YEARLY;BYMONTHDAY=" + "9" * 900],
+    ids=lambda rule: rule[:24].encode("ascii", "replace").decode(),
+)  # fmt: skip
+def test_a_rule_that_can_not_be_read_is_refused(api: ApiUnderTest, rule: str) -> None:
+    status, problem = api.call("POST", "/schedules:preview", {"schedule": {"rrule": rule}})
+
+    assert (status, problem["type"]) == (422, "urn:tickwork:problem:bad-schedule")
+
+
+@pytest.mark.parametrize("until", ["99991231T235959Z", "99991231", "99991230T120000"])
+def test_a_rule_until_the_end_of_time_has_no_end(api: ApiUnderTest, until: str) -> None:
+    body = {"schedule": {"rrule": f"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0;UNTIL={until}"}, "count": 1}
+    status, shown = api.call("POST", "/schedules:preview", body)
+
+    assert (status, shown["occurrences"][0]["scheduled_at"]) == (200, "2026-10-30T09:00:00Z")
+
+
+@pytest.mark.parametrize("names", [["\ud800"], ["x" * 100], ["a b"], ["a:b:c"], [f"c{n}" for n in range(21)]])
+def test_calendars_that_can_not_exist_are_refused_by_name(api: ApiUnderTest, ports: Ports, names: list[str]) -> None:
+    status, problem = api.call("POST", "/jobs", job(schedule={"cron": "0 2 * * *", "calendars": {"exclude": names}}))
+
+    assert (status, problem["errors"][0]["field"]) == (422, "schedule.calendars.exclude")
+    assert_nothing_stored(ports)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "field"),
+    [
+        ({"holidays": [{"rule": "12-25", "name": 1.5}]}, 422, "calendar.holidays[0].name"),
+        ({"holidays": [{"rule": "12-25", "name": "x" * 101}]}, 422, "calendar.holidays[0].name"),
+        ({"holidays": [{"rule": "12-25", "first_year": 10**40}]}, 422, "calendar.holidays[0]"),
+        ({"holidays": [{"rule": "12-25", "name": "\ud800"}]}, 422, "calendar"),
+        ({"dates": ["2026-12-24" + " " * 300_000]}, 413, "calendar"),
+        ({"version": 10**40}, 422, "version"),
+    ],
+)
+def test_a_calendar_that_can_not_be_stored_is_refused(
+    api: ApiUnderTest, ports: Ports, content: dict[str, Any], status: int, field: str
+) -> None:
+    found, problem = api.call("PUT", "/calendars/payments:holidays", content)
+
+    assert (found, problem["errors"][0]["field"]) == (status, field)
+    assert_nothing_stored(ports)
