@@ -24,13 +24,15 @@ from tests.support.worlds import (
 )
 from tickwork.core.attempts import StartRequest
 from tickwork.core.errors import Unsent
+from tickwork.core.ids import shard_of
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import CatchUp
 from tickwork.core.tables import JOBS, LEASES, TIMERS
 from tickwork.core.writes import Anyway, Check, Put, Update
-from tickwork.flows import jobs, leasing, runs
+from tickwork.flows import creating, jobs, leasing, runs
 from tickwork.flows.reconciling import reconcile
 from tickwork.flows.ticking import issue_ticks
+from tickwork.ports import Layout
 
 
 def test_a_late_advance_can_not_move_the_cursor_back() -> None:
@@ -246,3 +248,25 @@ def test_a_lagging_cursor_wakes_a_scanner_though_no_tick_is_missing() -> None:
     ports.sender.sent.clear()
     move(ports, 120)
     assert issue_ticks(ports) == 1
+
+
+def test_a_chain_that_comes_to_a_slice_without_cursors_gives_it_some_before_its_item() -> None:
+    """cursor-honest: after a change from one shard to two, a creator's chain step put a next item, already due, into a
+    slice that nobody had served; its cursors were made later, and began behind the item (seed 12192)."""
+    before, tables = make_world(Layout(shards=1, slices=2))
+    name = next(name for name in map(str, range(100)) if shard_of(f"pay:{name}", 2) == 1)
+    job = create_job(before, every(15), name=name)
+    assert job.next is not None
+    first = replace(job.next, shard=0)
+    move(before, 15)
+    leasing.take(before, 0, NOW_S + 15, "a scanner that dies at once")
+    after = replace(before, layout=Layout(shards=2, slices=2, shards_before=1), slices_seen=set())
+    move(after, 16)
+
+    creating.follow_up(after, [job.occurrence_key("main", first)])
+    move(after, 1)
+    leasing.ensure_lease(after, 1, NOW_S + 32)
+    serve(after, 1)
+
+    assert sent_seconds(after) == [15, 30]
+    assert statuses(tables) == {15: "pending", 30: "pending", 45: "pending"}

@@ -59,6 +59,9 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
             break
         fired = fire(ports, due, Firing(by))
         total.add(fired)
+        # After a change of the number of shards a chain may come to a slice that nobody has served yet. Its cursors
+        # are made to begin before the item that now lies there; else they would begin at somebody's later now.
+        prepare_slices(ports, fired.materialised)
         due = read_pending(ports, _behind_cursor(ports, fired.materialised))
     return total
 
