@@ -155,9 +155,9 @@ def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         body = body_of(app, PreviewIn)
         now_ms = ports.clock.now_ms()
         after_ms = requests.instant_in({"after": body.after} if body.after else {}, "after", now_ms)
+        team = check_slug(body.team or "default", "team")
         with fields_under("schedule"):
             schedule = parse_schedule(body.schedule, now_ms=now_ms)
-            team = check_slug(body.team or "default", "team")
             shown = _preview(ports, schedule, team, after_ms, body.count)
         return json_response(shown)
 
@@ -191,7 +191,8 @@ def _timer_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
             with fields_under(f"timers.{index}"):
                 new.append(requests.new_timer(one, ports.layout, now_ms, traceparent()))
         _refuse_repeated_keys(bodies)
-        created = timers.create_timers(ports, new)
+        with fields_under("timers" if len(new) > 1 else "timers.0"):
+            created = timers.create_timers(ports, new)
         return json_response({"timers": [views.timer_view(one.run) for one in created]}, 201)
 
     @app.get("/timers/<timer_id>")

@@ -10,6 +10,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from tickwork.api.models import DeadFilterIn, ReplayIn
 from tickwork.api.requests import (
     body_of,
+    fields_under,
     from_cursor,
     instant_in,
     json_response,
@@ -53,7 +54,8 @@ def add_dead_letter_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         if body.runs is not None:
             keys = [_own(key_of(ref, f"runs.{i}"), body.team, f"runs.{i}") for i, ref in enumerate(body.runs)]
             return json_response(_replay(ports, keys, order, dry_run=body.dry_run) | {"cursor": None})
-        wanted = _wanted((body.filter or DeadFilterIn()).model_dump(exclude_none=True))
+        with fields_under("filter"):
+            wanted = _wanted((body.filter or DeadFilterIn()).model_dump(exclude_none=True))
         found, more = dead_letters.list_dead(ports, body.team, wanted, limit=REPLAY_PAGE, after=_position(body.cursor))
         keys = [run.key for run in found]
         return json_response(_replay(ports, keys, order, dry_run=body.dry_run) | {"cursor": _cursor(more)})

@@ -65,7 +65,7 @@ class SocketPoster:
         """One request, and where its answer redirects to."""
         try:
             addresses = self._addresses(target)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name that no resolver can be asked for
             return Answer(0, error_class="Unreachable", detail=f"{target.host} is not resolved: {error}"), ""
         if not addresses:
             return Answer(0, error_class="AddressRefused", detail=f"{target.host} has an address that is refused"), ""

@@ -11,7 +11,7 @@
 | calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
 | calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
 | slot of a resource | resources | `team#name` | `NNNN` | start; the attempt's end deletes it | start | `max_concurrency` |
-| payload | payloads | `job or one-shot id#version` | - | API | API (start) | time to live |
+| payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
 
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
 in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
@@ -20,6 +20,7 @@ its two halves, so that one second of one team is a range.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -124,8 +125,10 @@ def client_key_of(team: str, client_key: str) -> str:
     return f"{team}#{client_key}"
 
 
-def payload_key(owner_id: str, version: int) -> str:
-    return f"{owner_id}#{version}"
+def payload_key(owner_id: str, version: int, payload: str) -> str:
+    """Of a payload kept apart. Two that would register a job at once write two: one overwriting the other's would
+    give its content to a job that was registered with another."""
+    return f"{owner_id}#{version}.{hashlib.sha256(payload.encode()).hexdigest()[:12]}"
 
 
 DEAD_SPREAD = 4

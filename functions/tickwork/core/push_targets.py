@@ -17,6 +17,7 @@ URL_CHARS_MAX = 500
 _PORTS = {"http": 80, "https": 443}
 _NOT_PUBLIC = frozenset({"local", "internal", "localhost", "localdomain"})
 """Last labels of names that are nobody's in public. (One that begins with a digit is an address in an old spelling.)"""
+_NAME_CHARS_MAX, _LABEL_CHARS_MAX = 253, 63
 _PRIVILEGED = 1_024
 _NAT64 = ip_network("64:ff9b::/96")
 _RULE = "give an http(s) URL of a public host, such as https://hooks.example.com/orders"
@@ -79,7 +80,9 @@ def _check_public(target: Target) -> None:
         why = why_refused(target.host)
     except ValueError:
         last = target.host.rpartition(".")[2]
-        if "." not in target.host or last in _NOT_PUBLIC or last[:1].isdigit():
+        labels = target.host.split(".")
+        is_name = len(target.host) <= _NAME_CHARS_MAX and all(0 < len(label) <= _LABEL_CHARS_MAX for label in labels)
+        if not is_name or len(labels) < 2 or last in _NOT_PUBLIC or last[:1].isdigit():
             raise _refused("its host is not a public name") from None
         return
     if why is not None:

@@ -16,10 +16,13 @@ from tickwork.core.errors import Conflict, NotFound, TooLate
 from tickwork.core.keys import LedgerKey, parse_ledger_key
 from tickwork.core.records import ACTIVE, Job, Run
 from tickwork.core.tables import BY_JOB, JOBS, TIMERS
-from tickwork.core.writes import Committed
+from tickwork.core.writes import Committed, Item
 from tickwork.flows import calendars, creating, ending, timers
 from tickwork.flows.commit import commit
 from tickwork.ports import Ports
+
+SAME_INSTANT_MAX = 20
+"""Items of one nominal instant that are looked at: one for each time its job was deleted and made anew before it."""
 
 CANCEL_TRIES_MAX = 5
 """Each lost race moves the run on, and it has few places to go."""
@@ -39,14 +42,21 @@ def find_run(ports: Ports, job_id: str, scheduled_at_ms: int | None) -> LedgerKe
     if scheduled_at_ms is None:
         return timers.timer_place(job_id)
     position = {"job_id": job_id, "scheduled_at_ms": scheduled_at_ms + 1, "pk": " ", "sk": " "}
-    keys, _ = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=1, after=position, descending=True)
-    if not keys or keys[0]["scheduled_at_ms"] != scheduled_at_ms:
+    rows, _ = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=SAME_INSTANT_MAX, after=position, descending=True)
+    places: list[Item] = [
+        {"pk": row["pk"], "sk": row["sk"]} for row in rows if row["scheduled_at_ms"] == scheduled_at_ms
+    ]
+    if not places:
         raise NotFound(
             f"job {job_id!r} has no run of that time",
             field="scheduled_at",
             remedy="give the nominal time of one of its runs (GET /jobs/{id}/runs shows them)",
         )
-    return parse_ledger_key(str(keys[0]["pk"]), str(keys[0]["sk"]))
+    # A job that was deleted and made anew with another tolerance leaves a cancelled item beside the one that counts.
+    found = [item for item in ports.store.get_many(TIMERS, places) if item is not None]
+    live = [item for item in found if item["status"] != lifecycle.CANCELLED]
+    place = next(iter(live or found), places[0])
+    return parse_ledger_key(str(place["pk"]), str(place["sk"]))
 
 
 def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:

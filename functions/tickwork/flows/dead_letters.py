@@ -131,7 +131,6 @@ def _read_runs(ports: Ports, rows: Sequence[Item]) -> Iterator[Run]:
 
 def replay_runs(ports: Ports, keys: Sequence[LedgerKey], order: Order) -> list[Replayed]:
     """Replay these runs in this order, at the pace of the order. Again is a no-op for those that wait already."""
-    creating.prepare_slices(ports, keys)
     replayed = [_replay(ports, key, order, order.due_ms(index)) for index, key in enumerate(keys)]
     retries = [retry for _, retry in replayed if retry is not None]
     creating.follow_up(ports, retries)
@@ -160,6 +159,7 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         verdict = refusal or decide_replay(run, order.by, order.reason, due_ms, ports.clock.now_ms())
         if isinstance(verdict, str):
             return Replayed(key.ref, key.run_id, refusal=verdict), None
+        creating.prepare_slices(ports, [key])  # of a run that there is: a forged ref must not make cursors
         if isinstance(commit(ports, *verdict.writes), Committed):
             ports.signals.count("runs.replayed_total", team=key.team)
             ports.signals.log("run_replayed", ref=key.ref, by=order.by, reason=order.reason, due_ms=due_ms)

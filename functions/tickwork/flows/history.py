@@ -64,7 +64,8 @@ def list_runs(
     The cursor is (bucket, how many of its runs have been shown). Reads at most BUCKET_READS_MAX partitions.
     """
     now_second = second_of(ports.clock.now_ms())
-    bucket, skip = before or (bucket_of(now_second), 0)
+    newest = bucket_of(now_second)
+    bucket, skip = before if before is not None and before[0] <= newest else (newest, 0)
     oldest = bucket_of(second_of(since_ms))
     shards = range(max(ports.layout.shards, ports.layout.shards_before))
     views: list[RunView] = []

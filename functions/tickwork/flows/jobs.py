@@ -22,6 +22,9 @@ from tickwork.flows.commit import commit
 from tickwork.flows.timers import keep_payload
 from tickwork.ports import Ports
 
+LIST_READS_MAX = 10
+"""Reads of the index for one page: deleted jobs stay in it for the retention time, and may be many."""
+
 CHANGE_TRIES_MAX = 5
 """A change of a job competes with its own firings only; each of those moves it at most once."""
 
@@ -130,17 +133,18 @@ def get_job(ports: Ports, job_id: str) -> Job:
 
 
 def list_jobs(ports: Ports, team: str, *, limit: int, after: str | None) -> tuple[list[Job], str | None]:
-    """A page of a team's jobs by name, and the cursor to go on after (a job id). Deleted ones are left out."""
+    """A page of a team's jobs by name, and the cursor to go on after (a job id). Deleted ones are left out: a page
+    among many of them may be short, or empty, and still have a cursor."""
     jobs: list[Job] = []
     position: Item | None = None if after is None else {"team": team, "job_id": after}
-    while len(jobs) < limit:
+    for _ in range(LIST_READS_MAX):
         keys, position = ports.store.query_index(
             JOBS, BY_TEAM, team, limit=limit - len(jobs), after=position, descending=False
         )
         found = ports.store.get_many(JOBS, [{"job_id": key["job_id"]} for key in keys]) if keys else []
         jobs += [job for item in found if item is not None and (job := Job.from_item(item)).status != DELETED]
-        if position is None:
-            return jobs, None
+        if position is None or len(jobs) == limit:
+            break
     return jobs, None if position is None else str(position["job_id"])
 
 

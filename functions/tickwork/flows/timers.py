@@ -52,13 +52,44 @@ class Created:
 
 
 def create_timers(ports: Ports, timers: Sequence[NewTimer]) -> list[Created]:
-    """Create one-shots. Each is on its own: an error in a later one leaves the earlier ones in place, and a caller
-    who repeats the call with client keys gets the same timers. AlreadyExists: a client key of other content."""
+    """Create one-shots. AlreadyExists: a client key of other content, named by its index where there are several; then
+    none is created, unless the key was taken at this very moment. An error in a later one leaves the earlier ones in
+    place, seen to by the creator's rule, and a caller who repeats the call with client keys gets the same timers."""
+    if len(timers) > 1:
+        _check_client_keys(ports, timers)
     keys = [_place(ports, timer) for timer in timers]
     creating.prepare_slices(ports, keys)
-    created = [_create(ports, timer, key) for timer, key in zip(timers, keys, strict=True)]
-    creating.follow_up(ports, [one.run.key for one in created])
+    created: list[Created] = []
+    try:
+        for timer, key in zip(timers, keys, strict=True):
+            created.append(_create(ports, timer, key))
+    except AlreadyExists as error:
+        error.field = _field(timers, len(created))
+        raise
+    finally:
+        creating.follow_up(ports, [one.run.key for one in created])
     return created
+
+
+def _check_client_keys(ports: Ports, timers: Sequence[NewTimer]) -> None:
+    """Before anything is written: no client key is taken by another timer."""
+    keyed = {client_key_of(one.team, one.client_key): i for i, one in enumerate(timers) if one.client_key is not None}
+    claims = ports.store.get_many(CLIENT_KEYS, [{"client_key": key} for key in keyed]) if keyed else []
+    for index, claimed in zip(keyed.values(), claims, strict=True):
+        if claimed is not None and claimed["fingerprint"] != timers[index].fingerprint:
+            raise _taken(timers[index], claimed, _field(timers, index))
+
+
+def _field(timers: Sequence[NewTimer], index: int) -> str:
+    return f"{index}.client_key" if len(timers) > 1 else "client_key"
+
+
+def _taken(timer: NewTimer, claimed: Item, field: str) -> AlreadyExists:
+    return AlreadyExists(
+        f"client_key {timer.client_key!r} was used for another timer ({claimed['timer_id']})",
+        field=field,
+        remedy="use a new client_key for a new timer, or repeat the first request unchanged",
+    )
 
 
 def _place(ports: Ports, timer: NewTimer) -> LedgerKey:
@@ -106,11 +137,7 @@ def _created_before(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
     if claimed is None:  # the key has expired, the timer of the same content is still in the ledger
         return Created(get_timer(ports, key.job_id), False)
     if claimed["fingerprint"] != timer.fingerprint:
-        raise AlreadyExists(
-            f"client_key {timer.client_key!r} was used for another timer ({claimed['timer_id']})",
-            field="client_key",
-            remedy="use a new client_key for a new timer, or repeat the first request unchanged",
-        )
+        raise _taken(timer, claimed, "client_key")
     return Created(get_timer(ports, claimed["timer_id"]), False)
 
 
@@ -118,13 +145,13 @@ def keep_payload(ports: Ports, work: Work, owner_id: str, version: int, expires_
     """Store a payload that is too long for the ledger apart, before anything refers to it. 0: it does not expire."""
     if work.payload is None or len(work.payload.encode()) <= PAYLOAD_INLINE_BYTES_MAX:
         return work
-    payload_id = payload_key(owner_id, version)
+    payload_id = payload_key(owner_id, version, work.payload)
     item: Item = {"payload_id": payload_id, "payload": work.payload}
     if expires_at_s:
         item["expires_at_s"] = expires_at_s
     commit(
         ports,
-        Put(PAYLOADS, item, Anyway("nothing refers to it yet; the same owner and version writes the same")),
+        Put(PAYLOADS, item, Anyway("its key says what is in it: whoever writes it writes the same")),
     )
     return replace(work, payload=None, payload_id=payload_id)
 

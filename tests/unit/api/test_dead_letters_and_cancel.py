@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.http import ApiUnderTest
+from tickwork.core.instants import parse_iso
+from tickwork.core.tables import TIMERS
+from tickwork.ports import Ports
 
 TEAM = "payments"
 
@@ -126,3 +131,20 @@ def test_an_unsafe_job_needs_its_sign_off_and_side_effects_need_a_key(api: ApiUn
     assert (status, job["unsafe_sign_off"]) == (201, signed["unsafe_sign_off"])
     again, _ = api.call("POST", "/jobs", body | signed)
     assert again == 200
+
+
+@pytest.mark.parametrize("tolerances", [(0, 3_000), (3_000, 0)])
+def test_cancelling_by_time_finds_the_run_that_counts_of_a_job_made_anew(
+    api: ApiUnderTest, ports: Ports, tolerances: tuple[int, int]
+) -> None:
+    """cancelled-stays: the deleted job's own occurrence is cancelled already; to be told that of it is no answer."""
+    body = {"team": "payments", "name": "n", "target": {"pool": "payments"}}
+    for tolerance_s in tolerances:
+        api.call("DELETE", "/jobs/payments:n")
+        schedule = {"rate": "1 hour", "anchor": "2026-01-01T00:00:00Z"}
+        _, made = api.call("POST", "/jobs", body | {"schedule": schedule, "tolerance_s": tolerance_s})
+    named = {"job_id": "payments:n", "scheduled_at": made["next"]["scheduled_at"]}
+
+    assert api.call("POST", "/runs:cancel", {"runs": [named]})[1]["runs"][0]["accepted"]
+    pending = [item for item in ports.store.scan(TIMERS, limit=20, after=None)[0] if item["status"] == "pending"]
+    assert [item["scheduled_at_ms"] > parse_iso(named["scheduled_at"]) for item in pending] == [True]

@@ -5,12 +5,23 @@ from __future__ import annotations
 import base64
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.support.http import ApiUnderTest
+from tests.support.runs_world import WatchedStore
 from tests.unit.api.test_bad_input import JOB, TIMER, assert_nothing_stored, job
+from tests.unit.api.test_jobs_and_timers import ready
+from tickwork.core.errors import AlreadyExists
+from tickwork.core.records import CatchUp, Work
+from tickwork.core.schedule import parse_schedule
+from tickwork.core.tables import LEASES, PAYLOADS, TIMERS
+from tickwork.flows import jobs, timers
+from tickwork.flows.jobs import NewJob
+from tickwork.flows.timers import NewTimer
+from tickwork.flows.windows import run_window
 from tickwork.ports import Ports
 
 START = {"ref": "main#0001#29888640|1793318405#payments#nightly#1793318405", "claim": "12345678"}
@@ -184,3 +195,98 @@ def test_a_calendar_that_can_not_be_stored_is_refused(
 
     assert (found, problem["errors"][0]["field"]) == (status, field)
     assert_nothing_stored(ports)
+
+
+# --- what is refused leaves nothing, and what is listed has an end ----------------------------------------------
+
+
+def test_a_batch_with_a_client_key_of_another_timer_is_refused_as_a_whole(api: ApiUnderTest, ports: Ports) -> None:
+    api.call("POST", "/timers", TIMER | {"client_key": "taken"})
+    before = ports.store.scan(TIMERS, limit=10, after=None)
+    status, problem = api.call(
+        "POST", "/timers:batch", {"timers": [TIMER, TIMER | {"client_key": "taken", "delay_s": 9}]}
+    )
+
+    assert (status, problem["errors"][0]["field"]) == (409, "timers.1.client_key")
+    assert ports.store.scan(TIMERS, limit=10, after=None) == before
+
+
+def test_a_batch_whose_key_is_taken_at_that_moment_still_sees_to_the_timers_before_it(ports: Ports) -> None:
+    """no-lost-timer: they are in the ledger, and their window may have been announced already."""
+    watched = WatchedStore(ports.store)
+    racing = replace(ports, store=watched)
+    mine = [NewTimer("payments", ports.clock.now_ms(), Work("payments", "job"))]
+    keyed = NewTimer("payments", ports.clock.now_ms(), Work("payments", "job"), "key", "mine")
+    timers.create_timers(ports, mine)
+    for slice_no in range(ports.layout.slices):
+        run_window(ports, slice_no, ports.clock.now_ms() // 1_000)
+    sent = len(ready(ports))
+    watched.before_commit = lambda: timers.create_timers(ports, [replace(keyed, fingerprint="theirs")])
+
+    with pytest.raises(AlreadyExists) as refused:
+        timers.create_timers(racing, [*mine, keyed])
+
+    assert refused.value.field == "1.client_key"
+    assert len(ready(ports)) == sent + 2, "theirs, and the one of mine that was written"
+
+
+def test_a_replay_of_a_run_that_never_was_makes_no_cursors(api: ApiUnderTest, ports: Ports) -> None:
+    """cursor-honest: a slice whose cursors began in 1970 would serve half a century before anything else."""
+    order = {"team": "payments", "runs": ["main#0001#00000000|0000000000#payments#x#0000000000"]}
+    status, answer = api.call("POST", "/dead-letters:replay", order | {"by": "ann", "reason": "test"})
+
+    assert (status, answer["runs"][0]["reason"]) == (200, "unknown")
+    assert ports.store.scan(LEASES, limit=10, after=None)[0] == []
+
+
+def test_a_list_among_many_deleted_jobs_reads_so_many_of_them_at_a_time(api: ApiUnderTest, ports: Ports) -> None:
+    for number in range(30):
+        api.call("POST", "/jobs", job(name=f"job-{number:02}"))
+        api.call("DELETE", f"/jobs/payments:job-{number:02}")
+    api.call("POST", "/jobs", job(name="last"))
+    pages, after = [], {}
+    while True:
+        _, page = api.call("GET", "/jobs", team="payments", limit="1", **after)
+        pages.append([one["name"] for one in page["jobs"]])
+        if page["cursor"] is None:
+            break
+        after = {"cursor": page["cursor"]}
+
+    assert pages == [[], [], [], ["last"]]
+
+
+def test_a_job_keeps_its_own_payload_when_another_of_its_name_is_refused(ports: Ports) -> None:
+    schedule = parse_schedule({"rate": "1 hour"}, now_ms=ports.clock.now_ms()).spec
+    mine, theirs = (
+        NewJob("payments", "n", schedule, Work("default", "job", f'"{text * 500}"'), 0, CatchUp(), text)
+        for text in ("m", "t")
+    )
+    watched = WatchedStore(ports.store)
+    watched.before_commit = lambda: jobs.create_job(ports, mine)
+
+    with pytest.raises(AlreadyExists):
+        jobs.create_job(replace(ports, store=watched), theirs)
+
+    kept = jobs.get_job(ports, "payments:n").work.payload_id
+    stored = ports.store.get(PAYLOADS, {"payload_id": kept})
+    assert stored is not None
+    assert stored["payload"] == mine.work.payload
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/schedules:preview", {"schedule": {"cron": "0 2 * * *"}, "team": "No Team"}, "team"),
+        (
+            "/dead-letters:replay",
+            {"team": "payments", "filter": {"since": "x"}, "by": "a", "reason": "b"},
+            "filter.since",
+        ),
+    ],
+)
+def test_a_fault_is_named_by_where_the_client_wrote_it(
+    api: ApiUnderTest, path: str, body: dict[str, Any], field: str
+) -> None:
+    status, problem = api.call("POST", path, body)
+
+    assert (status, problem["errors"][0]["field"]) == (422, field)

@@ -204,7 +204,8 @@ def test_a_payload_of_another_job_is_not_handed_over(api: ApiUnderTest, ports: P
     windows(ports)
     message = next(message for message in ready(ports) if message["job_id"] == "payments:other")
 
-    assert "payload" not in start(api, message | {"payload_id": "payments:secret#1"})
+    (secret,) = ports.store.scan(PAYLOADS, limit=10, after=None)[0]
+    assert "payload" not in start(api, message | {"payload_id": secret["payload_id"]})
 
 
 def test_a_duplicate_message_dies_at_the_start(api: ApiUnderTest, ports: Ports) -> None:

@@ -44,7 +44,7 @@ def test_a_ledger_key_never_changes() -> None:
 def test_the_other_keys_never_change() -> None:
     assert slice_key("main", 3) == "main#0003"
     assert client_key_of("payments", "invoice-17") == "payments#invoice-17"
-    assert payload_key("payments:nightly", 4) == "payments:nightly#4"
+    assert payload_key("payments:nightly", 4, '"x"') == "payments:nightly#4.ba2df4903a2c"
     assert second_range(1_793_516_400, 1_793_516_459) == ("1793516400#", "1793516459#~")
     assert ids.one_shot_name("main", 3, 1_793_516_400, "0011aa") == "t~main~0003~1793516400~0011aa"
 

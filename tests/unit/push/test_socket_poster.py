@@ -141,3 +141,9 @@ def test_nobody_there_and_no_such_name_are_answers_not_errors(receiver: Receiver
     assert SocketPoster(resolve=nowhere).post(target, b"", {}, timeout_ms=500).error_class == "Unreachable"
     closed = parse_target("http://127.0.0.1:9/", allow_private=True)
     assert SocketPoster(allow_private=True).post(closed, b"", {}, timeout_ms=500).error_class == "Unreachable"
+
+
+def test_a_name_that_no_resolver_can_be_asked_for_is_unreachable() -> None:
+    target = parse_target("http://hooks..example.com/", allow_private=True)
+
+    assert SocketPoster().post(target, b"{}", {}, timeout_ms=1_000).error_class == "Unreachable"
