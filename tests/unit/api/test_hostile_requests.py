@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from dataclasses import replace
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -195,6 +196,23 @@ def test_a_calendar_that_can_not_be_stored_is_refused(
 
     assert (found, problem["errors"][0]["field"]) == (status, field)
     assert_nothing_stored(ports)
+
+
+@pytest.mark.parametrize("on_excluded", ["skip", "next_working_day"])
+def test_a_calendar_of_thousands_of_entries_is_as_quick_as_any(api: ApiUnderTest, on_excluded: str) -> None:
+    days = [(date(2026, 11, 1) + timedelta(days=2 * number)).isoformat() for number in range(1_000)]
+    moments = [f"{number // 60:02}:{number % 60:02}" for number in range(1_000)]
+    holidays = [{"rule": f"{number % 12 + 1}-{number % 28 + 1}", "name": f"h{number}"} for number in range(1_000)]
+    weekly = [{"from": f"mon {moment}", "to": f"tue {moment}"} for moment in moments]
+    content = {"dates": days, "weekly": weekly, "holidays": holidays}
+    assert api.call("PUT", "/calendars/payments:full", content)[0] == 200
+    schedule = {"cron": "0 2 * * *", "calendars": {"exclude": ["full"], "on_excluded": on_excluded}}
+    body = {"schedule": schedule, "team": "payments", "count": 200}
+
+    began = time.process_time()
+    status, shown = api.call("POST", "/schedules:preview", body)
+    assert time.process_time() - began < 1
+    assert (status, len(shown["occurrences"])) == (200, 200)
 
 
 # --- what is refused leaves nothing, and what is listed has an end ----------------------------------------------

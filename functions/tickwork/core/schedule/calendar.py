@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from tickwork.core.schedule.holiday import Holiday
 from tickwork.core.schedule.instant import civil
@@ -24,6 +24,32 @@ from tickwork.core.schedule.walk import ClockChanges, resolve
 from tickwork.core.schedule.zone import Zone, zone_named
 
 WEEK_S = 7 * DAY_S
+YEARS_KEPT_MAX = 64
+
+
+class Holidays(tuple[Holiday, ...]):
+    """The rules of a calendar, which remember the days of a year: finding them takes a look at every rule."""
+
+    @cached_property
+    def _years(self) -> dict[int, Mapping[int, str]]:
+        return {}
+
+    def in_year(self, year: int) -> Mapping[int, str]:
+        """The excluded days of a year, and the first name that each has; an observed day may be moved in from a
+        neighbouring year."""
+        if year not in self._years:
+            if len(self._years) >= YEARS_KEPT_MAX:
+                self._years.clear()
+            days: dict[int, str] = {}
+            for rule in self:
+                for day in map(rule.day_in, (year - 1, year, year + 1)):
+                    if day is not None:
+                        days[day] = days.get(day) or rule.name
+            self._years[year] = days
+        return self._years[year]
+
+
+NO_HOLIDAYS = Holidays()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +57,7 @@ class Calendar:
     """What is excluded. `parse_calendar` makes one from what a person wrote.
 
     `spans`: disjoint, sorted (from, to) local seconds, the end not included: single dates, ranges of dates,
-    freezes. `windows`: (from, to) seconds of the week, Sunday 00:00 being 0; `to` may lie in the next week.
+    freezes. `windows`: disjoint, sorted (from, to) seconds of the week, Sunday 00:00 being 0; `to` may lie in the next.
     `holidays`: rules that name a day of each year.
     """
 
@@ -40,7 +66,7 @@ class Calendar:
     zone: str
     spans: tuple[tuple[int, int], ...] = ()
     windows: tuple[tuple[int, int], ...] = ()
-    holidays: tuple[Holiday, ...] = ()
+    holidays: Holidays = NO_HOLIDAYS
 
     def excludes(self, instant_ms: int) -> bool:
         """Whether nothing should start at `instant_ms`."""
@@ -63,7 +89,7 @@ class Calendar:
         """The excluded stretch (from, to) of local seconds around `local_s`, the end not included."""
         blocks = [block for block in (self._span(local_s), self._window(local_s)) if block is not None]
         day = local_s // DAY_S
-        if self.holidays and day in _holidays(self.holidays, civil(local_s).year):
+        if self.holidays and day in self.holidays.in_year(civil(local_s).year):
             blocks.append((day * DAY_S, (day + 1) * DAY_S))
         if not blocks:
             return None
@@ -74,30 +100,35 @@ class Calendar:
         first = local_s // DAY_S * DAY_S
         if self.local_block(first) is not None:
             return True
-        if any(first <= start < first + DAY_S for start, _ in self.spans):
-            return True
-        of_week = _of_week(first)
-        return any(of_week <= start < of_week + DAY_S for start, _ in self.windows)
+        return _begins_in(self.spans, first) or _begins_in(self.windows, _of_week(first))
 
     def reason(self, local_s: int) -> str:
         """The holiday's name, or the calendar's."""
-        day = local_s // DAY_S
-        for holiday in self.holidays:
-            if holiday.name and day in _holidays((holiday,), civil(local_s).year):
-                return f"{holiday.name} ({self.name})"
-        return self.name
+        name = self.holidays.in_year(civil(local_s).year).get(local_s // DAY_S)
+        return f"{name} ({self.name})" if name else self.name
 
     def _span(self, local_s: int) -> tuple[int, int] | None:
-        at = bisect_right(self.spans, (local_s, 1 << 62)) - 1
-        return self.spans[at] if at >= 0 and local_s < self.spans[at][1] else None
+        return _around(self.spans, local_s)
 
     def _window(self, local_s: int) -> tuple[int, int] | None:
         of_week = _of_week(local_s)
-        for start, end in self.windows:
-            for moment in (of_week, of_week + WEEK_S):
-                if start <= moment < end:
-                    return local_s + start - moment, local_s + end - moment
+        for moment in (of_week, of_week + WEEK_S):
+            window = _around(self.windows, moment)
+            if window is not None:
+                return local_s + window[0] - moment, local_s + window[1] - moment
         return None
+
+
+def _around(stretches: tuple[tuple[int, int], ...], at: int) -> tuple[int, int] | None:
+    """The one of disjoint, sorted stretches that `at` lies in."""
+    index = bisect_right(stretches, (at, 1 << 62)) - 1
+    return stretches[index] if index >= 0 and at < stretches[index][1] else None
+
+
+def _begins_in(stretches: tuple[tuple[int, int], ...], first: int) -> bool:
+    """Whether one of sorted stretches begins in the day that begins at `first`."""
+    index = bisect_right(stretches, (first, -1))
+    return index < len(stretches) and stretches[index][0] < first + DAY_S
 
 
 def _of_week(local_s: int) -> int:
@@ -116,13 +147,6 @@ def _instant_before(local_start_s: int, zone: Zone, instant_s: int) -> int:
     """The instant at which the wall clock shows `local_start_s`, not after `instant_s`."""
     first = resolve(local_start_s, zone, ClockChanges())
     return instant_s if first is None else min(first, instant_s)
-
-
-@lru_cache(maxsize=4096)
-def _holidays(rules: tuple[Holiday, ...], year: int) -> frozenset[int]:
-    """The excluded days of a year; an observed day may be moved in from a neighbouring year."""
-    days = (rule.day_in(y) for rule in rules for y in (year - 1, year, year + 1))
-    return frozenset(day for day in days if day is not None)
 
 
 def require(names: tuple[str, ...], calendars: Mapping[str, Calendar]) -> tuple[Calendar, ...]:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tickwork.core.schedule.calendar import WEEK_S, Calendar
+from tickwork.core.schedule.calendar import WEEK_S, Calendar, Holidays
 from tickwork.core.schedule.holiday import OBSERVED, Holiday, check_rule
 from tickwork.core.schedule.instant import read_time
 from tickwork.core.schedule.limits import DAY_S
@@ -52,8 +52,8 @@ def parse_calendar(spec: Mapping[str, Any]) -> Calendar:
         version=version,
         zone=zone_named(zone, "calendar.zone").key,
         spans=_merged(spans),
-        windows=tuple(_windows(_entries(spec, "weekly"))),
-        holidays=tuple(_holidays(_entries(spec, "holidays"))),
+        windows=_merged([*_windows(_entries(spec, "weekly"))]),
+        holidays=Holidays(_holidays(_entries(spec, "holidays"))),
     )
 
 
