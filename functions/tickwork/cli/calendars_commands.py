@@ -22,10 +22,17 @@ def calendars_group() -> None:
 @click.option("--version", type=int, help="The version it replaces; leave it out for a new calendar.")
 @with_api_options
 def put(calendar_id: str, content: IO[str], version: int | None, api: str | None, as_json: bool) -> None:
-    """Create a calendar from a JSON file (- for stdin), or replace a version of it."""
+    """Create a calendar from a JSON file (- for stdin), or replace a version of it.
+
+    FILE may be what `show` printed, or one that `tickwork next --calendars` reads.
+    """
     spec = read_json(content.read(), "FILE")
     if not isinstance(spec, dict):
         raise click.UsageError("FILE is no JSON object: see docs/schedules.md")
+    for key, here in (("calendar_id", calendar_id), ("name", calendar_id.rpartition(":")[2])):
+        if spec.pop(key, here) != here:
+            raise click.UsageError(f"FILE has another {key} than {here}")
+    spec.pop("changed_at", None)
     body = spec | ({"version": version} if version is not None else {})
     answer = ApiClient(api).call("PUT", path_of("calendars", calendar_id), body)
     if as_json:

@@ -53,11 +53,12 @@ def refusal_lines(error: ApiRefused) -> list[str]:
     for fault in faults:
         where = f"{fault['field']}: " if fault.get("field") else ""
         lines.append(f"error: {where}{fault['detail']}")
-        if fault.get("remedy"):
+        if fault.get("remedy") and fault["remedy"] != fault["detail"]:
             lines.append(f"  try: {fault['remedy']}")
     return lines
 
 
+@click.version_option(package_name="tickwork", message="%(prog)s %(version)s")
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """A serverless job scheduler: register work, see that it ran."""

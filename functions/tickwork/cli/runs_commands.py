@@ -98,7 +98,7 @@ def _collect(client: ApiClient, path: str, limit: int, filters: dict[str, str | 
 def _outcome(run: Row) -> str:
     failed = next((a["error"] for a in reversed(run["attempts"]) if a["error"]), None)
     why = run["reason"] or (failed if run["status"] in ("waiting", "dead") else None)
-    return f"{run['status']} ({why})" if why else str(run["status"])
+    return f"{run['status']} ({why})" if why and why != run["status"] else str(run["status"])
 
 
 RUN_COLUMNS = {

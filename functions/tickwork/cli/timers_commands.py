@@ -9,6 +9,8 @@ import click
 from tickwork.cli.jobs_commands import read_json
 from tickwork.cli.output import show_facts, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
+from tickwork.core.schedule.duration import read_duration_s
+from tickwork.core.schedule.refusal import ScheduleRefused
 
 CANCEL_BATCH = 100
 
@@ -18,11 +20,27 @@ def timers_group() -> None:
     """One-shot timers: fire once, at a time or after a delay."""
 
 
+class Delay(click.ParamType[float]):
+    """Seconds as a number, or a period as schedules have them."""
+
+    name = "delay"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        try:
+            return read_duration_s(value, "delay")
+        except ScheduleRefused as error:
+            self.fail(f"{error.detail}: write seconds, or a period such as 90s or 5m", param, ctx)
+
+
 @timers_group.command("create")
 @click.option("--team", required=True)
 @click.option("--pool", required=True, help="The pool whose workers get the run.")
 @click.option("--handler", required=True, help="The job function in the worker.")
-@click.option("--delay", "delay_s", type=float, help="Seconds from now.")
+@click.option("--delay", "delay_s", type=Delay(), metavar="PERIOD", help="Seconds from now, or such as 90s or 5m.")
 @click.option("--at", help="An instant, such as 2026-12-01T09:00:00Z; without an offset it needs --tz.")
 @click.option("--tz", "--zone", "zone", help="IANA time zone of --at.")
 @click.option("--payload", "payload_json", help="JSON, handed to the job function.")

@@ -42,7 +42,8 @@ def verify_command(
     the side effects are the same each time. They are real: point the job at a test system.
 
     \b
-    tickwork verify examples/demo_worker.py:app settlement --payload '{"ledger": "cards"}' --sqlite books.sqlite
+    DEMO_BOOKS=books.sqlite tickwork verify examples/demo_worker.py:app settlement \\
+        --payload '{"ledger": "cards"}' --sqlite books.sqlite
     """
     from tickwork.worker.app import App
     from tickwork.worker.context import UnknownHandler

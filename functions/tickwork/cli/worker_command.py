@@ -46,6 +46,7 @@ def worker_command(
 
     \b
     tickwork worker examples/demo_worker.py:app --pool payments
+    tickwork worker examples/demo_worker.py:app --pool default --lease    (beside `make run`)
     """
     # Imported here: `tickwork --help` should not wait for boto3.
     from tickwork.client import ApiClient
@@ -85,18 +86,25 @@ def worker_command(
 def _queue_source(
     prefix: str | None, pool: str, api: ApiClient, stopping: threading.Event, clock: WorkerClock
 ) -> SqsSource:
+    from botocore.exceptions import EndpointConnectionError, NoCredentialsError, NoRegionError
+
     from tickwork.aws.wiring import sqs_client
     from tickwork.ports import ready_queue
     from tickwork.settings import Settings
     from tickwork.worker.process import worker_name
     from tickwork.worker.sources import SqsSource
 
-    sqs = sqs_client(long_poll=True)
     name = f"{prefix or Settings.from_environ().prefix}-{ready_queue(pool)}"
+    try:
+        sqs = sqs_client(long_poll=True)
+    except NoRegionError as error:
+        raise _no_aws(name, error) from None
     try:
         url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
     except sqs.exceptions.QueueDoesNotExist:
-        raise click.UsageError(f"there is no queue {name!r}: check --pool and --prefix") from None
+        raise click.UsageError(f"there is no queue {name!r}: check --pool, --prefix and the region") from None
+    except (NoCredentialsError, EndpointConnectionError) as error:
+        raise _no_aws(name, error) from None
     return SqsSource(
         queue_url=url,
         sqs=sqs,
@@ -105,6 +113,13 @@ def _queue_source(
         worker=worker_name(),
         stopping=stopping,
         clock=clock,
+    )
+
+
+def _no_aws(queue: str, error: Exception) -> click.UsageError:
+    return click.UsageError(
+        f"the queue {queue!r} can not be reached: {str(error).rstrip('.')}; give AWS's region and credentials, "
+        "or take runs over the API with --lease, as beside `make run`"
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.client import DEFAULT_URL, ApiClient, ApiRefused, ApiUnreachable
 from tickwork.core.instants import MINUTE_MS, iso
 
 ROWS = 18
@@ -38,7 +38,7 @@ class Screen:
         """What to try next, ready to be copied."""
         lines = [
             "",
-            "Try, in another terminal (`. .venv/bin/activate` first):",
+            f"Try, in another terminal (`{self._first()}` first):",
             "  tickwork runs list --limit 10",
             '  tickwork next "0 2 * * *" --tz America/New_York --count 5',
             "  tickwork timers create --team payments --pool payments --handler hold-expired \\",
@@ -51,6 +51,11 @@ class Screen:
         ]
         self._console.print("\n".join(lines), highlight=False, markup=False)
         sys.stdout.flush()
+
+    def _first(self) -> str:
+        """What makes another terminal find the command, and this API where it is not at the usual port."""
+        activate = ". .venv/bin/activate"
+        return activate if self._url == DEFAULT_URL else f"{activate}; export TICKWORK_API_URL={self._url}"
 
     def update(self) -> None:
         """Show the runs of the last minutes as they now are."""
@@ -95,9 +100,9 @@ class Screen:
 def _cells(run: dict[str, Any]) -> tuple[str, str, str, str, str]:
     name = run["job_id"]
     if "~" in name:
-        name = f"{run['team']}:hold {name.rsplit('~', 1)[-1][:6]}"
+        name = f"{run['team']}:timer {name.rsplit('~', 1)[-1][:6]}"
     lag = "-" if run["start_lag_s"] is None else f"{run['start_lag_s']:.2f}"
-    outcome = run["status"] if not run["reason"] else f"{run['status']} ({run['reason']})"
+    outcome = run["status"] if run["reason"] in (None, run["status"]) else f"{run['status']} ({run['reason']})"
     return run["fire_at"][11:19], name, str(run["attempt"] or "-"), lag, outcome
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -59,6 +60,9 @@ class Session:
 
     def run(self, seconds: float | None = None) -> None:
         """Until Ctrl-C, SIGTERM, or `seconds` have passed."""
+        # Asked first: what listens there may be another session, which would answer as if it were this one's.
+        require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT")
+        require_free(self._port, "the API", "PORT")
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, self._on_signal)
         began_s = time.monotonic()
@@ -110,7 +114,7 @@ class Session:
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 return
             if not self._endpoint.is_running():
-                raise NotStarted("the AWS endpoint has ended: see logs/endpoint.log")
+                raise NotStarted(f"the AWS endpoint has ended: see {self._state}/logs/endpoint.log")
             for message in self._supervisor.look_after():
                 self._screen.say(message)
             self._screen.update()
@@ -146,3 +150,16 @@ class Session:
             kept.touch(0o600)
             kept.write_text(secrets.token_hex(32), encoding="utf-8")
         return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}
+
+
+def require_free(port: int, what: str, variable: str) -> None:
+    """NotStarted when something listens on the port already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have just ended do not count
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise NotStarted(
+                f"port {port} can not be had for {what} ({error.strerror}): does another `make run` use it? "
+                f"Name another with {variable}=..."
+            ) from None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
+import botocore.session
 import pytest
 from click.testing import CliRunner, Result
 
@@ -13,6 +16,7 @@ from tests.support.fakes import fake_ports
 from tickwork.api.app import build_app
 from tickwork.cli.main import main
 from tickwork.dev.server import serve
+from tickwork.dev.session import NotStarted, require_free
 
 
 @pytest.fixture
@@ -63,6 +67,41 @@ def test_timers_are_created_and_cancelled(url: str) -> None:
     assert "cancelled" in run(url, "timers", "show", timer_id).stdout
 
 
+@pytest.mark.parametrize(("delay", "exit_code"), [("90s", 0), ("PT15M", 0), ("0", 0), ("soon", 2), ("90 parsecs", 2)])
+def test_a_delay_is_seconds_or_a_period(url: str, delay: str, exit_code: int) -> None:
+    created = run(url, "timers", "create", "--team", "shop", "--pool", "default", "--handler", "h", "--delay", delay)
+    assert created.exit_code == exit_code, created.output
+
+
+def test_a_calendar_that_was_shown_can_be_edited_and_put_again(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "de.json"
+    file.write_text('{"name": "de", "zone": "Europe/Berlin", "dates": ["2026-12-24"]}', encoding="utf-8")
+    assert run(url, "calendars", "put", "shop:de", str(file)).stdout == "shop:de is at version 1\n"
+
+    shown = run(url, "calendars", "show", "shop:de").stdout
+    file.write_text(shown.replace("12-24", "12-31"), encoding="utf-8")
+    assert run(url, "calendars", "put", "shop:de", str(file)).stdout == "shop:de is at version 2\n"
+
+    elsewhere = run(url, "calendars", "put", "shop:at", str(file))
+    assert elsewhere.exit_code == 2
+    assert "another calendar_id" in elsewhere.stderr
+
+
+def test_a_worker_without_a_region_or_credentials_is_told_what_to_give(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setattr("tickwork.aws.wiring._session", botocore.session.get_session)
+    (tmp_path / "jobs.py").write_text("from tickwork.worker import App\napp = App()\n", encoding="utf-8")
+
+    refused = CliRunner().invoke(main, ["worker", f"{tmp_path}/jobs.py:app", "--pool", "payments"])
+
+    assert refused.exit_code == 2, refused.output
+    assert "--lease" in refused.stderr
+
+
 def test_runs_are_listed_as_a_table_and_as_json(url: str) -> None:
     assert run(url, "runs", "list").stdout == "no runs\n"
     assert json.loads(run(url, "runs", "list", "--json").stdout) == []
@@ -81,3 +120,13 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(url: str) -> None:
 
     answer = urllib3.request("POST", f"{url}/jobs", headers={"Content-Length": str(10**9)}, retries=False)
     assert answer.status == 413
+
+
+def test_a_session_refuses_a_port_that_another_one_has() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with pytest.raises(NotStarted, match=f"port {taken} .* ENDPOINT_PORT="):
+            require_free(taken, "the AWS endpoint", "ENDPOINT_PORT")
+    require_free(taken, "the AWS endpoint", "ENDPOINT_PORT")

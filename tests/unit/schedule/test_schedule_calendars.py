@@ -267,6 +267,10 @@ def test_what_may_surprise_is_said(text: str) -> None:
             "every 10 seconds of elapsed time, counted from 2026-01-01T00:00:00Z",
         ),
         (
+            {"rrule": "DTSTART:20260105T090000\nRRULE:FREQ=DAILY"},
+            "by the rule FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0, counted from 2026-01-05T09:00:00, UTC time",
+        ),
+        (
             {"cron": "0 9 * * *", "calendars": {"exclude": ["de"]}},
             "at 09:00 every day, UTC time, except when de excludes it",
         ),

@@ -86,7 +86,7 @@ def parse_rrule(text: str, start_local_s: int) -> RRuleTimes:
         raise bad_rrule(
             f"BYSETPOS among {len(of_day)} times a day", f"give at most {POSITIONED_TIMES_MAX} times, or leave it out"
         )
-    times = RRuleTimes(days, start_local_s, parts["FREQ"], int(interval), of_day)
+    times = RRuleTimes(days, start_local_s, parts["FREQ"], int(interval), of_day, text)
     try:
         first = times.next_match(start_local_s)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
@@ -107,13 +107,15 @@ def _numbers(text: str, key: str, below: int) -> tuple[int, ...]:
 @dataclass(frozen=True, slots=True)
 class RRuleTimes:
     """The wall times of an RRULE. `start_local_s` is DTSTART: nothing comes before it. `text` is the rule of the days
-    and `of_day` the seconds of each on which it is due; with BYSETPOS `text` is the whole rule."""
+    and `of_day` the seconds of each on which it is due; with BYSETPOS `text` is the whole rule. `whole` is the rule as
+    it was given."""
 
     text: str
     start_local_s: int
     freq: str
     interval: int
     of_day: tuple[int, ...]
+    whole: str
 
     def next_match(self, local_s: int) -> int | None:
         """The first matching local second not before `local_s`; None when none comes within 40 years."""
