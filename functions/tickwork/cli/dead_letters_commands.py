@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from tickwork.cli.output import Row, show_json, show_table, with_api_options
-from tickwork.cli.runs_commands import short_id
 from tickwork.client import ApiClient
 
 PAGE = 100
@@ -115,7 +114,7 @@ def _cause(run: Row) -> str:
 
 
 COLUMNS = {
-    "JOB": lambda run: short_id(run["job_id"]),
+    "JOB OR TIMER": lambda run: run["job_id"],
     "DUE": lambda run: run["fire_at"],
     "DIED": lambda run: run["died_at"],
     "ATTEMPTS": lambda run: run["attempt"],

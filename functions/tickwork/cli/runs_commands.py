@@ -102,16 +102,10 @@ def _outcome(run: Row) -> str:
 
 
 RUN_COLUMNS = {
-    "JOB": lambda run: short_id(run["job_id"]),
+    "JOB OR TIMER": lambda run: run["job_id"],
     "DUE": lambda run: run["fire_at"],
     "LAG S": lambda run: run["start_lag_s"] if run["started_at"] else None,
     "ATTEMPT": lambda run: run["attempt"] or None,
     "OUTCOME": _outcome,
     "RUN": lambda run: run["run_id"],
 }
-
-
-def short_id(job_id: str) -> str:
-    """A one-shot's id without the part that says where it is."""
-    team, _, name = job_id.partition(":")
-    return f"{team}:timer~{name.rsplit('~', 1)[-1][:8]}" if "~" in name else job_id

@@ -22,6 +22,11 @@ from tickwork.core.writes import Below, Is, Missing, Update, Write, all_of
 LEASE_S_MIN, LEASE_S_MAX = 30, 900
 
 
+NOT_DUE = "not_due"
+EARLY_MS_MAX = 60_000
+"""How far the clocks of a scanner, which sends no message early, and of the API may differ."""
+
+
 @dataclass(frozen=True, slots=True)
 class StartRequest:
     """A worker asks to start the run of a message. `claim` is new for every try to start, so that a repeated
@@ -64,6 +69,13 @@ class Try:
     reason: str = ""
 
 
+def too_early(request: StartRequest, now_ms: int) -> Declined | None:
+    """A run that is not due, by more than clocks may differ, is not started: nobody has sent its message, and a
+    recurring job's chain has not moved on yet (no-early-fire, chain-unbroken)."""
+    early_ms = request.key.fire_at_ms - now_ms
+    return Declined(NOT_DUE, discard=False, retry_after_ms=early_ms) if early_ms > EARLY_MS_MAX else None
+
+
 def first_start(request: StartRequest, now_ms: int) -> Update:
     """The common case, tried without reading: the run is pending, and nothing limits its start."""
     pending = all_of(Is("status", lifecycle.PENDING), Missing("guarded"))
@@ -82,9 +94,9 @@ def decide_start(
         return _start_first(run, request, work, now_ms)
     if run.status == lifecycle.WAITING:
         return _start_retry(run, request, work, now_ms, retention_s)
-    if run.claim == request.claim:
-        return Granted(run)
     if run.lease_until_ms > now_ms:
+        if run.claim == request.claim:  # asked again: the answer was lost
+            return Granted(run)
         return Declined("held", discard=False, retry_after_ms=run.lease_until_ms - now_ms)
     return _reclaim(run, request, work, now_ms, retention_s)
 

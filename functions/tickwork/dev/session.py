@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import signal
@@ -10,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from tickwork.aws.provision import create_all
 from tickwork.aws.wiring import dynamodb_client, sqs_client
@@ -39,6 +41,18 @@ class NotStarted(TickworkError):
     """A part of the session did not come up."""
 
 
+def only_session_of(state: Path) -> IO[str]:
+    """A lock on the state: of two sessions on it, the one that ends last would overwrite what the other saved."""
+    state.mkdir(parents=True, exist_ok=True)
+    lock = (state / "lock").open("w", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise NotStarted(f"another session uses {state}: end it, or name another folder with --state") from None
+    return lock
+
+
 class Session:
     """Endpoint, tables, API, windows, pusher, worker, demo, screen: started in this order, ended in the other."""
 
@@ -63,6 +77,7 @@ class Session:
         # Asked first: what listens there may be another session, which would answer as if it were this one's.
         require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT")
         require_free(self._port, "the API", "PORT")
+        lock = only_session_of(self._state)
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, self._on_signal)
         began_s = time.monotonic()
@@ -75,6 +90,7 @@ class Session:
                 self._show_until(None if seconds is None else began_s + seconds)
         finally:
             self._end()
+            lock.close()
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self._ending.set()

@@ -50,6 +50,9 @@ class Beat:
 def start(ports: Ports, request: StartRequest, payload_id: str | None = None) -> Started | Declined:
     """Claim a run for one attempt. One claim per attempt passes; `Declined` says whether to discard the message."""
     now_ms = ports.clock.now_ms()
+    early = attempts.too_early(request, now_ms)
+    if early is not None:
+        return early
     decision: Granted | Declined | Try
     decision = Try((attempts.first_start(request, now_ms),)) if request.retry is None else _decide(ports, request)
     for _ in range(DECIDE_TRIES_MAX):

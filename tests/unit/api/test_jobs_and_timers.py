@@ -297,3 +297,25 @@ def test_a_preview_shows_where_the_clocks_change(api: ApiUnderTest) -> None:
     assert status == 200
     assert [one["scheduled_at"] for one in preview["occurrences"]] == ["2027-03-14T07:00:00Z", "2027-03-15T06:30:00Z"]
     assert preview["occurrences"][0]["note"]
+
+
+def test_a_run_is_not_started_before_its_time_and_its_chain_stays_whole(api: ApiUnderTest, ports: Ports) -> None:
+    job = create_job(api, schedule={"rate": "1 hour"})
+    (item,) = ports.store.scan(TIMERS, limit=2, after=None)[0]
+    early = start(api, {"ref": f"{item['pk']}|{item['sk']}"})
+
+    assert (early["granted"], early["reason"], early["discard"]) == (False, "not_due", False)
+    assert early["retry_after_s"] >= 3_600
+    assert api.call("GET", "/jobs/payments:rates")[1]["next"] == job["next"]
+
+
+def test_a_claim_that_is_repeated_after_its_lease_lapsed_is_a_new_attempt(api: ApiUnderTest, ports: Ports) -> None:
+    create_timer(api)
+    move(ports, 5)
+    windows(ports)
+    (message,) = ready(ports)
+    start(api, message)
+    move(ports, 61)
+
+    again = start(api, message)
+    assert (again["granted"], again["attempt"], again["token"]) == (True, 2, 2)
