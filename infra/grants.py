@@ -52,7 +52,7 @@ API = Grants(
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
         JOBS: (GET, GET_MANY, PUT, UPDATE),
         LEASES: (GET, PUT),
-        CLIENT_KEYS: (GET, PUT),
+        CLIENT_KEYS: (GET, GET_MANY, PUT),
         CALENDARS: (GET, GET_MANY, PUT),
         PAYLOADS: (GET, PUT),
         RESOURCES: (QUERY, PUT, DELETE),
@@ -92,7 +92,7 @@ PUSHER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, PUT, UPDATE),
         JOBS: (GET, GET_MANY, UPDATE),
-        LEASES: (GET,),
+        LEASES: (GET, PUT),
         CALENDARS: (GET_MANY,),
         PAYLOADS: (GET,),
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -270,3 +271,14 @@ def test_a_chain_that_comes_to_a_slice_without_cursors_gives_it_some_before_its_
 
     assert sent_seconds(after) == [15, 30]
     assert statuses(tables) == {15: "pending", 30: "pending", 45: "pending"}
+
+
+def test_seconds_that_passed_before_the_first_ticker_looked_wake_a_scanner_at_once() -> None:
+    """bounded-lag: a timer of the very first seconds of a slice fell between its cursors and the ticker's look, got no
+    tick, and waited for the one of the minute's end (seeds 16574 and 17469)."""
+    ports, _ = make_world()
+    create_timer(ports, 1)
+    move(ports, 4)
+    issue_ticks(ports)
+    sender: Any = ports.sender
+    assert NOW_S + 4 in {tick["second"] for tick in sender.bodies("ticks") if tick["slice"] == 0}

@@ -62,7 +62,10 @@ def _look_ahead(ports: Ports, slice_no: int) -> _Ahead:
     # A cursor that lags wakes a scanner now, also when all ticks have been issued: they may be lost, or (issued by a
     # ticker whose clock ran ahead) too far in the future to help.
     # A backlog wakes one too, for the ticks that its windows send each other may be lost.
-    due = {now_second} if lease.done < now_second - BUCKET_S or lease.late_until else set()
+    # So do seconds that passed before any ticker had looked at them: a fresh slice's first, or after a long pause.
+    passed = lease.ticked < now_second - 1 and lease.done < now_second - 1
+    lags = lease.done < now_second - BUCKET_S or bool(lease.late_until)
+    due = {now_second} if lags or passed else set()
     idle: set[int] = set()
     missing = first <= horizon and isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed)
     if missing:  # else another ticker is at it
