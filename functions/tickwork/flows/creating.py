@@ -62,6 +62,8 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
         # After a change of the number of shards a chain may come to a slice that nobody has served yet. Its cursors
         # are made to begin before the item that now lies there; else they would begin at somebody's later now.
         prepare_slices(ports, fired.materialised)
+        if fired.unsent:  # the queue takes nothing: what comes next stays the job's next, and is found as that
+            break
         due = read_pending(ports, _behind_cursor(ports, fired.materialised))
     return total
 

@@ -50,6 +50,7 @@ class Repairs:
     overdue: int = 0
     unparked: int = 0
     replanned: int = 0
+    unsent: int = 0
     audited: int = 0
     resent: int = 0
 
@@ -69,6 +70,8 @@ def reconcile(ports: Ports) -> Repairs:
             _audit(ports, slice_no, cursor, repairs)
     ports.signals.observe("scheduler.definitions_without_next_timer", repairs.without_next)
     ports.signals.log("reconciled", **{name: getattr(repairs, name) for name in Repairs.__slots__})
+    if repairs.unsent:
+        raise Unsent(f"{repairs.unsent} overdue occurrences could not be sent: the ledger audit finds them")
     return repairs
 
 
@@ -99,7 +102,8 @@ def _check_next(ports: Ports, job: Job, repairs: Repairs) -> None:
         ports.signals.log("timer_overdue", ref=key.ref)
         try:
             creating.follow_up(ports, [key], by="reconciler")
-        except Unsent as error:  # it is overdue still, and the next pass finds it
+        except Unsent as error:  # the other definitions first; then the pass ends as failed
+            repairs.unsent += 1
             ports.signals.log("overdue_unsent", ref=key.ref, why=str(error))
     elif job.planned_with != chain.planned_with(job):
         repairs.replanned += _plan_anew(ports, job, key)
