@@ -1,6 +1,6 @@
 """What each function may do, as values: exact actions on exact tables, indexes and queues.
 
-Least privilege is checked from both sides: `tests/infra/test_grants.py` reads from the source which calls each
+Least privilege is checked from both sides: `tests/infra/test_infra_grants.py` reads from the source which calls each
 function makes and refuses a grant too few as well as a grant too many, and the end-to-end test runs with enforcement.
 """
 
