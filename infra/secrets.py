@@ -5,6 +5,8 @@ Its name is generated too: one that was deleted keeps its name for weeks, and wo
 
 from __future__ import annotations
 
+import string
+
 import aws_cdk as cdk
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -24,7 +26,7 @@ class PushSecret(Construct):
             "Secret",
             description=f"Master secrets of {prefix}'s pushes, comma-separated, the newest first",
             generate_secret_string=secretsmanager.SecretStringGenerator(
-                password_length=SECRET_CHARS, exclude_punctuation=True
+                password_length=SECRET_CHARS, exclude_characters=string.punctuation
             ),
             removal_policy=cdk.RemovalPolicy.RETAIN if keep_data else cdk.RemovalPolicy.DESTROY,
         )

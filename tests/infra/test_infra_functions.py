@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import string
 from typing import Any
 
 from aws_cdk.assertions import Template
@@ -66,7 +67,7 @@ def test_the_secret_is_named_to_the_pusher_and_told_to_nobody(templates: dict[st
         assert set(secret["Properties"]) - {"Tags"} == {"Description", "GenerateSecretString"}
         generated = secret["Properties"]["GenerateSecretString"]
         assert generated["PasswordLength"] >= SECRET_CHARS_MIN
-        assert generated["ExcludePunctuation"], "a comma would make two of it"
+        assert set(generated["ExcludeCharacters"]) == set(string.punctuation), "a comma would make two of it"
         assert secret["DeletionPolicy"] == ("Retain" if ENVIRONMENTS[name].keep_data else "Delete")
         assert "resolve:" not in json.dumps(template.to_json())
         named = {one: v["Environment"]["Variables"].get(PUSH_SECRETS_AT) for one, v in _functions(template).items()}
