@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -224,6 +225,6 @@ class World:
     def _fresh_timer(self, ahead_s: int) -> None:
         """A timer of the time after the faults."""
         now_ms = self.kernel.now_ms
-        work = self.shape.timers[0].work
+        work = replace(self.shape.timers[0].work, resources=())  # it must not wait for anybody
         plan = TimerPlan(now_ms, now_ms + ahead_s * SECOND_MS, 1, work, "pay", f"fresh-{ahead_s}", None)
         clients.create_timers(self, plan, self.fresh)
