@@ -39,5 +39,5 @@ $(BULLMQ)/node_modules/.made: $(BULLMQ)/package-lock.json
 
 .PHONY: bench-peers
 bench-peers: $(VENV)/.dev $(MINISTACK)/.made .venv-peers/.made $(BULLMQ)/node_modules/.made ## Others beside tickwork, with a kill -9 (needs redis-server, Node; TIMERS=5000, some 25 minutes)
-	@command -v redis-server >/dev/null || { echo "redis-server is missing: apt-get install redis-server" >&2; exit 1; }
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || { echo "Redis is missing: apt-get install redis-server" >&2; exit 1; }
 	$(BENCH) benchmarks.peers --timers $(or $(TIMERS),5000)
