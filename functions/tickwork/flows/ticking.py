@@ -95,12 +95,10 @@ def _issue(ports: Ports, looked: Sequence[_Ahead]) -> int:
     if sent == len(ticks):  # else the next run issues what the queue did not take
         for ahead in looked:
             if ahead.horizon is not None:
-                commit(ports, slices.ticks_issued(_claimed(ahead.lease, ahead.horizon), ahead.horizon))
+                seconds = [tick.second for tick in ahead.ticks]
+                now_second = second_of(ports.clock.now_ms())
+                commit(ports, slices.ticks_issued(ahead.lease, ahead.horizon, seconds, now_second))
     return sent
-
-
-def _claimed(lease: SliceLease, horizon: int) -> SliceLease:
-    return SliceLease(lease.slice, ticking=horizon, ticked=lease.ticked)
 
 
 def _keep_alive(first: int, horizon: int) -> set[int]:
