@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import batched, groupby
 
 from tickwork.core import backlog, slices
 from tickwork.core.instants import SECOND_MS, second_of
@@ -26,6 +26,9 @@ from tickwork.ports import Page, Ports
 
 PAGE_ITEMS_MAX = 500
 """Items read at a time; at most twice as many are decided and sent before the next are read."""
+
+CHAINS_WAITING_MAX = 10_000
+"""Occurrences of jobs that wait in memory for the timers of their range: a few hundred bytes each."""
 
 BACKLOG_MS_MAX = 2_000
 """Windows served one after the other spend at most this, together, on what was missed in an outage, so that what is
@@ -243,10 +246,24 @@ class _Window:
         return report
 
     def _serve_range(self, first: int, last: int) -> Fired:
+        """One-shots and retries as they are read, occurrences of jobs behind them: those take a transaction each
+        fifty, and a herd of them would keep the timers of the same second waiting."""
         total = Fired()
+        chains: list[Run | Retry] = []
         for items in self._pages(first, last):
-            self._fire_all(read_items(self.ports, items), last, total)
+            at_once: list[Run | Retry] = []
+            for item in read_items(self.ports, items):
+                (chains if isinstance(item, Run) and item.is_recurring else at_once).append(item)
+            self._fire_all(at_once, last, total)
+            if len(chains) > CHAINS_WAITING_MAX:
+                self._fire_some_at_a_time(chains, last, total)
+                chains = []
+        self._fire_some_at_a_time(chains, last, total)
         return total
+
+    def _fire_some_at_a_time(self, due: Sequence[Run | Retry], last: int, total: Fired) -> None:
+        for some in batched(due, PAGE_ITEMS_MAX):
+            self._fire_all(some, last, total)
 
     def _fire_all(self, due: Sequence[Run | Retry], last: int, total: Fired) -> None:
         lease = self.holding.lease
