@@ -22,8 +22,8 @@ bench-lag: $(VENV)/.dev $(MINISTACK)/.made ## Fire lag on this machine, steady a
 	$(BENCH) benchmarks.lag
 
 .PHONY: bench-scale
-bench-scale: $(VENV)/.dev ## The design scale, modelled: lag by lane, busy scanners, hot partitions
-	$(BENCH) benchmarks.scale
+bench-scale: $(VENV)/.dev ## The design scale, simulated: lag by kind, busy scanners, hot partitions; QUICK=1: an eighth
+	$(BENCH) benchmarks.scale $(if $(QUICK),--quick)
 
 .venv-peers/.made: $(VENV)/.made
 	$(PYTHON) -m venv .venv-peers
