@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.messages import Tick
+from tickwork.core.queues import TICKS_PER_BATCH
 from tickwork.flows.windows import BACKLOG_MS_MAX, WindowReport, run_window
 from tickwork.ports import TICKS_QUEUE, Ports
 
@@ -33,9 +34,6 @@ type Window = Callable[[], int | None]
 type Serving = Callable[[Sequence[Window]], list[int | None]]
 """Runs some windows and answers in their order."""
 
-WINDOWS_AT_ONCE = 10
-"""As many as a batch of ticks can ask for (infra/functions.py)."""
-
 
 def one_by_one(windows: Sequence[Window]) -> list[int | None]:
     return [window() for window in windows]
@@ -44,7 +42,7 @@ def one_by_one(windows: Sequence[Window]) -> list[int | None]:
 def side_by_side() -> Serving:
     """Windows in threads: they wait for answers most of their time, and a slice does not wait for nine others. All
     have ended before this returns, also when one raises: a frozen environment must not hold a half-served slice."""
-    threads = ThreadPoolExecutor(WINDOWS_AT_ONCE, thread_name_prefix="window")
+    threads = ThreadPoolExecutor(TICKS_PER_BATCH, thread_name_prefix="window")
 
     def serve(windows: Sequence[Window]) -> list[int | None]:
         if len(windows) == 1:

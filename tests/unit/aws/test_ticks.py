@@ -6,20 +6,21 @@ import threading
 
 import pytest
 
-from tickwork.aws.ticks import WINDOWS_AT_ONCE, side_by_side
+from tickwork.aws.ticks import side_by_side
+from tickwork.core.queues import TICKS_PER_BATCH
 
 PATIENCE_S = 10
 
 
 def test_windows_are_served_side_by_side_and_answer_in_their_order() -> None:
-    meeting = threading.Barrier(WINDOWS_AT_ONCE, timeout=PATIENCE_S)
+    meeting = threading.Barrier(TICKS_PER_BATCH, timeout=PATIENCE_S)
 
     def window(number: int) -> int:
         meeting.wait()
         return number
 
-    windows = [lambda number=number: window(number) for number in range(WINDOWS_AT_ONCE)]
-    assert side_by_side()(windows) == list(range(WINDOWS_AT_ONCE))
+    windows = [lambda number=number: window(number) for number in range(TICKS_PER_BATCH)]
+    assert side_by_side()(windows) == list(range(TICKS_PER_BATCH))
 
 
 def test_a_window_that_raises_is_heard_when_all_the_others_have_ended() -> None:

@@ -49,7 +49,7 @@ class Deployment:
     simulated: int = 64
     scanners: int = 192
     scanner_mb: int = 1_024
-    ticks_per_batch: int = 10
+    ticks_per_batch: int = queues.TICKS_PER_BATCH
     workers: int = 4_000
     """Each holds ten messages."""
 
