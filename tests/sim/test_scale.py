@@ -1,4 +1,4 @@
-"""The design scale on a few slices: the production flows at a slice's full load, with AWS's latencies and limits."""
+"""The design scale on one slice of 64: the production flows at a slice's full load, with AWS's latencies and limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from benchmarks.scale import EXACT, SPREAD, at
 
 from tickwork.sim.scale.world import Deployment, ScaleWorld
 
-TWO_OF_64 = Deployment(simulated=2)
+ONE_OF_64 = Deployment(simulated=1)
 TIMERS_P99_MS, DEFAULT_CRON_P99_MS = 5_000, 60_000
 
 
@@ -16,9 +16,9 @@ def p99(lags_ms: list[int]) -> int:
 
 
 def test_a_burst_created_and_due_at_the_full_rate_is_started_in_time() -> None:
-    world = scale.run(scale.burst(TWO_OF_64.share, seconds=4), TWO_OF_64, 1)
+    world = scale.run(scale.burst(ONE_OF_64.share, seconds=4), ONE_OF_64, 1)
     created = world.seen["created"]
-    assert created > 0.95 * 4 * scale.BURST_PER_S * TWO_OF_64.share
+    assert created > 0.95 * 4 * scale.BURST_PER_S * ONE_OF_64.share
     assert world.seen["completed"] == len(world.begun["timers"]) == created
     assert p99(world.dispatched["timers"]) < p99(world.begun["timers"]) < TIMERS_P99_MS
     assert world.partitions.throttled == 0
@@ -26,9 +26,9 @@ def test_a_burst_created_and_due_at_the_full_rate_is_started_in_time() -> None:
 
 
 def test_at_midnight_timers_and_default_cron_jobs_start_in_time() -> None:
-    world = scale.run(scale.mixed(TWO_OF_64.share, SPREAD), TWO_OF_64, 1)
+    world = scale.run(scale.mixed(ONE_OF_64.share, SPREAD), ONE_OF_64, 1)
     jobs = world.seen["registered"]
-    assert jobs == round(scale.MIXED_JOBS * TWO_OF_64.share)
+    assert jobs == round(scale.MIXED_JOBS * ONE_OF_64.share)
     assert len(world.begun["timers"]) + len(world.begun[SPREAD]) == world.seen["created"] + jobs
     assert world.seen["completed"] == world.seen["created"] + jobs
     assert p99(world.begun["timers"]) < TIMERS_P99_MS
@@ -64,6 +64,6 @@ def test_a_seed_is_one_history() -> None:
 
 
 def test_exact_cron_jobs_are_the_dearest_herd() -> None:
-    exact = scale.run(scale.mixed(TWO_OF_64.share, EXACT), TWO_OF_64, 1)
+    exact = scale.run(scale.mixed(ONE_OF_64.share, EXACT), ONE_OF_64, 1)
     assert exact.seen["completed"] == exact.seen["created"] + exact.seen["registered"]
     assert p99(exact.begun[EXACT]) < DEFAULT_CRON_P99_MS

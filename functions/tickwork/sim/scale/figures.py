@@ -46,7 +46,8 @@ COLD_START = Latency(
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Service limits as AWS sets them for a new account, but for `table_units`, which the design scale must have
-    raised. Those shared by all slices shrink with the share of them that is simulated."""
+    raised. Those that slices share shrink with the share of them that is simulated, but for the account's: its clients
+    make as many calls, if smaller ones, and only a run of all slices says how many environments they need."""
 
     write_units: int = 1_000
     """A second, of a partition key. DynamoDB developer guide, best practices for partition keys. Burst and adaptive
@@ -74,7 +75,7 @@ class Limits:
             max(1, round(self.pollers_first * share)),
             self.pollers_per_s * share,
             round(self.pollers_max * share),
-            round(self.account_concurrency * share),
+            self.account_concurrency,
         )
 
 

@@ -132,10 +132,10 @@ class ScaleWorld:
     # --- who calls whom ---------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        """EventBridge Scheduler fires anywhere in its minute."""
+        """EventBridge Scheduler fires anywhere in its minute; the first time at once, so that a load can begin."""
         now_ms = self.kernel.now_ms
         self.kernel.at(now_ms + MINUTE_MS, self._tick)
-        offset_ms = 0 if now_ms == self.load.start_ms else self.rng.randrange(MINUTE_MS // 2)
+        offset_ms = 0 if now_ms == self.load.start_ms else self.rng.randrange(MINUTE_MS)
         self.kernel.at(now_ms + offset_ms, lambda: self.ticker.invoke(0, self._issue))
 
     def _issue(self, process: ScaleProcess) -> None:
