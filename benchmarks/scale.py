@@ -115,14 +115,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="an eighth of the slices")
+    parser.add_argument("--times", type=int, default=1, help="each load so many times over, in larger calls")
+    parser.add_argument("--scanner-mb", type=int, default=1_024, help="memory of the scanner (1,769: a whole vCPU)")
     chosen = parser.parse_args()
-    deployment = Deployment(simulated=8) if chosen.quick else Deployment()
+    deployment = Deployment(simulated=8 if chosen.quick else 64, scanner_mb=chosen.scanner_mb)
     began = time.process_time()
-    runs = [run(make(deployment.share, chosen.seed), deployment, chosen.seed) for make in LOADS]
+    share = deployment.share * chosen.times
+    runs = [run(make(share, chosen.seed), deployment, chosen.seed) for make in LOADS]
     hot = run(burst(1 / 25, 5, "2,000 a second"), Deployment(shards=1, slices=1, simulated=1, scanners=3), chosen.seed)
     print(
         f"{deployment.simulated} of {deployment.slices} slices, {deployment.shards} shards in all, "
-        f"{deployment.scanners} scanners reserved, seed {chosen.seed}\n"
+        f"{deployment.scanners} scanners of {deployment.scanner_mb:,} MB reserved, each load {chosen.times} times, "
+        f"seed {chosen.seed}\n"
     )
     print_table(("load", "kind", "runs", "due to queued, p50 / p99 / worst s", "due to started s"), lags(runs))
     print_table(
@@ -133,7 +137,7 @@ def main() -> None:
             "timed out",
             "ticker's longest s, timed out",
             "ticks",
-            "windows that served / found it done",
+            "windows that served / found it done / held",
             "API calls at once",
             "workers' batches at once",
             "throttled calls",
@@ -192,7 +196,7 @@ def concurrency(runs: Iterable[ScaleWorld]) -> Iterable[Sequence[str]]:
             f"{scanner.timed_out}",
             f"{world.ticker.longest_ms / SECOND_MS:.0f}, {world.ticker.timed_out}",
             f"{world.ticks_sent:,}",
-            f"{seen['scheduler.windows_total served']:,} / {seen['scheduler.windows_total already']:,}",
+            " / ".join(f"{seen[f'scheduler.windows_total {how}']:,}" for how in ("served", "already", "held")),
             f"{world.api.peak}",
             f"{world.workers.busy_peak:,}",
             f"{world.partitions.throttled:,}",
