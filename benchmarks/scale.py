@@ -117,41 +117,41 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="an eighth of the slices")
     parser.add_argument("--times", type=int, default=1, help="each load so many times over, in larger calls")
     parser.add_argument("--scanner-mb", type=int, default=1_024, help="memory of the scanner (1,769: a whole vCPU)")
+    parser.add_argument("--environments", type=int, default=3_000, help="the account's Lambda concurrency")
+    parser.add_argument("--only", default="", help="loads whose name contains this")
     chosen = parser.parse_args()
-    deployment = Deployment(simulated=8 if chosen.quick else 64, scanner_mb=chosen.scanner_mb)
+    deployment = Deployment(
+        simulated=8 if chosen.quick else 64, scanner_mb=chosen.scanner_mb, environments=chosen.environments
+    )
     began = time.process_time()
     share = deployment.share * chosen.times
-    runs = [run(make(share, chosen.seed), deployment, chosen.seed) for make in LOADS]
-    hot = run(burst(1 / 25, 5, "2,000 a second"), Deployment(shards=1, slices=1, simulated=1, scanners=3), chosen.seed)
     print(
         f"{deployment.simulated} of {deployment.slices} slices, {deployment.shards} shards in all, "
-        f"{deployment.scanners} scanners of {deployment.scanner_mb:,} MB reserved, each load {chosen.times} times, "
-        f"seed {chosen.seed}\n"
+        f"{deployment.scanners} scanners of {deployment.scanner_mb:,} MB reserved of {deployment.environments:,} "
+        f"environments, each load {chosen.times} times, seed {chosen.seed}\n"
     )
-    print_table(("load", "kind", "runs", "due to queued, p50 / p99 / worst s", "due to started s"), lags(runs))
-    print_table(
-        (
-            "load",
-            "scanners, mean / peak",
-            "longest s",
-            "timed out",
-            "ticker's longest s, timed out",
-            "ticks",
-            "windows that served / found it done / held",
-            "API calls at once",
-            "workers' batches at once",
-            "throttled calls",
-        ),
-        concurrency(runs),
-    )
-    print_table(("load", "busiest table", "write units /s", "read units /s"), tables(runs))
-    print_table(("load", "fullest partition keys", "units in a second", "of the limit", "throttled"), partitions(runs))
+    loads = [load for make in LOADS if chosen.only in (load := make(share, chosen.seed)).name]
+    print_tables([(load, deployment) for load in loads], chosen.seed)
     print("All in one shard:\n")
-    print_table(("load", "kind", "runs", "due to queued, p50 / p99 / worst s", "due to started s"), lags([hot]))
-    print_table(
-        ("load", "fullest partition keys", "units in a second", "of the limit", "throttled"), partitions([hot], 2)
-    )
+    one_shard = Deployment(shards=1, slices=1, simulated=1, scanners=3)
+    print_tables([(burst(1 / 25, 5, "2,000 a second"), one_shard)], chosen.seed)
     print(f"CPU: {time.process_time() - began:.0f} s of this machine")
+
+
+def print_tables(loads: Iterable[tuple[Load, Deployment]], seed: int) -> None:
+    """Every load takes memory by the gigabyte: what is wanted of it is written down before the next one runs."""
+    rows: dict[str, list[Sequence[str]]] = {name: [] for name in TABLES}
+    for load, deployment in loads:
+        world = run(load, deployment, seed)
+        for name, (_, rows_of) in TABLES.items():
+            rows[name] += rows_of(world)
+        del world
+        gc.collect()
+    for name, (head, _) in TABLES.items():
+        print(f"| {' | '.join(('load', *head))} |\n|{'---|' * (len(head) + 1)}")
+        for row in rows[name]:
+            print(f"| {' | '.join(row)} |")
+        print(flush=True)
 
 
 def run(load: Load, deployment: Deployment, seed: int) -> ScaleWorld:
@@ -163,18 +163,10 @@ def run(load: Load, deployment: Deployment, seed: int) -> ScaleWorld:
     return world
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-    print()
-
-
-def lags(runs: Iterable[ScaleWorld]) -> Iterable[Sequence[str]]:
-    for world in runs:
-        for kind, queued in world.dispatched.items():
-            begun = world.begun[kind]
-            yield world.load.name, KINDS[kind], f"{len(begun):,}", quantiles(queued), quantiles(begun)
+def lags(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    for kind, queued in world.dispatched.items():
+        begun = world.begun[kind]
+        yield world.load.name, KINDS[kind], f"{len(begun):,}", quantiles(queued), quantiles(begun)
 
 
 def quantiles(lags_ms: Sequence[int]) -> str:
@@ -186,39 +178,59 @@ def at(values: Sequence[int], quantile: float) -> int:
     return ordered[min(len(ordered) - 1, int(len(ordered) * quantile))]
 
 
-def concurrency(runs: Iterable[ScaleWorld]) -> Iterable[Sequence[str]]:
-    for world in runs:
-        scanner, seen = world.scanner, world.seen
-        yield (
-            world.load.name,
-            f"{scanner.busy_ms / SECOND_MS / world.ran_s:.1f} / {scanner.peak}",
-            f"{scanner.longest_ms / SECOND_MS:.1f}",
-            f"{scanner.timed_out}",
-            f"{world.ticker.longest_ms / SECOND_MS:.0f}, {world.ticker.timed_out}",
-            f"{world.ticks_sent:,}",
-            " / ".join(f"{seen[f'scheduler.windows_total {how}']:,}" for how in ("served", "already", "held")),
-            f"{world.api.peak}",
-            f"{world.workers.busy_peak:,}",
-            f"{world.partitions.throttled:,}",
-        )
+def concurrency(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    scanner, seen = world.scanner, world.seen
+    yield (
+        world.load.name,
+        f"{scanner.busy_ms / SECOND_MS / world.ran_s:.1f} / {scanner.peak}",
+        f"{scanner.longest_ms / SECOND_MS:.1f}",
+        f"{scanner.timed_out}",
+        f"{world.ticker.longest_ms / SECOND_MS:.0f}, {world.ticker.timed_out}",
+        f"{world.ticks_sent:,}",
+        " / ".join(f"{seen[f'scheduler.windows_total {how}']:,}" for how in ("served", "already", "held")),
+        f"{world.api.peak}",
+        f"{world.workers.busy_peak:,}",
+        f"{world.ready_in_flight_peak:,}",
+        f"{world.partitions.throttled:,}",
+    )
 
 
-def tables(runs: Iterable[ScaleWorld]) -> Iterable[Sequence[str]]:
-    for world in runs:
-        table, writes = world.partitions.table_peak("write")
-        _, reads = world.partitions.table_peak("read")
-        over = f" (over {TABLE_UNITS_DEFAULT:,})" if writes > TABLE_UNITS_DEFAULT * world.deployment.share else ""
-        yield world.load.name, table, f"{writes:,.0f}{over}", f"{reads:,.0f}"
+def tables(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    table, writes = world.partitions.table_peak("write")
+    _, reads = world.partitions.table_peak("read")
+    over = f" (over {TABLE_UNITS_DEFAULT:,})" if writes > TABLE_UNITS_DEFAULT * world.deployment.share else ""
+    yield world.load.name, table, f"{writes:,.0f}{over}", f"{reads:,.0f}"
 
 
-def partitions(runs: Iterable[ScaleWorld], count: int = 3) -> Iterable[Sequence[str]]:
-    for world in runs:
-        for hot in world.partitions.hottest(count):
-            yield world.load.name, spelled(hot), f"{hot.units:,.0f}", f"{hot.share:.0%}", f"{hot.throttled:,}"
+def partitions(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    for hot in world.partitions.hottest(5):
+        yield world.load.name, spelled(hot), f"{hot.units:,.0f}", f"{hot.share:.0%}", f"{hot.throttled:,}"
 
 
 def spelled(hot: Hot) -> str:
     return f"{hot.kind} {hot.place[0]} `{hot.place[1]}`"
+
+
+TABLES: dict[str, tuple[Sequence[str], Callable[[ScaleWorld], Iterable[Sequence[str]]]]] = {
+    "lags": (("kind", "runs", "due to queued, p50 / p99 / worst s", "due to started s"), lags),
+    "concurrency": (
+        (
+            "scanners, mean / peak",
+            "longest s",
+            "timed out",
+            "ticker's longest s, timed out",
+            "ticks",
+            "windows that served / found it done / held",
+            "API calls at once",
+            "workers' batches at once",
+            "messages in flight",
+            "throttled calls",
+        ),
+        concurrency,
+    ),
+    "tables": (("busiest table", "write units /s", "read units /s"), tables),
+    "partitions": (("fullest partition keys", "units in a second", "of the limit", "throttled"), partitions),
+}
 
 
 if __name__ == "__main__":

@@ -45,9 +45,8 @@ COLD_START = Latency(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Service limits as AWS sets them for a new account, but for `table_units`, which the design scale must have
-    raised. Those that slices share shrink with the share of them that is simulated, but for the account's: its clients
-    make as many calls, if smaller ones, and only a run of all slices says how many environments they need."""
+    """Service limits as AWS sets them for a new account. Those that slices share shrink with the share of them that is
+    simulated. The account's concurrency is a `Deployment`'s; a table's throughput is told, not enforced."""
 
     write_units: int = 1_000
     """A second, of a partition key. DynamoDB developer guide, best practices for partition keys. Burst and adaptive
@@ -62,9 +61,6 @@ class Limits:
     """300 more a minute, while messages are waiting. The same."""
     pollers_max: int = 1_250
     """The same."""
-    account_concurrency: int = 1_000
-    """Of all functions of an account. Lambda developer guide, function scaling. Its 1,000 environments every ten
-    seconds of a function are as many."""
 
     def shared(self, share: float) -> Limits:
         """What is left of the limits that all slices share, for a share of the slices."""
@@ -75,10 +71,12 @@ class Limits:
             max(1, round(self.pollers_first * share)),
             self.pollers_per_s * share,
             round(self.pollers_max * share),
-            self.account_concurrency,
         )
 
 
+ENVIRONMENTS_DEFAULT = 1_000
+"""Of all functions of an account at once, unless raised. Lambda developer guide, function scaling. A function adds no
+more than as many in ten seconds, which is not enforced."""
 TABLE_UNITS_DEFAULT = 40_000
 """Read and write request units a second of an on-demand table, unless raised. DynamoDB developer guide, quotas."""
 

@@ -25,7 +25,7 @@ from tickwork.flows.timers import NewTimer
 from tickwork.ports import TICKS_QUEUE, Layout
 from tickwork.sim.kernel import Kernel
 from tickwork.sim.queue import SimSqs
-from tickwork.sim.scale.figures import Limits
+from tickwork.sim.scale.figures import ENVIRONMENTS_DEFAULT, Limits
 from tickwork.sim.scale.partitions import Partitions
 from tickwork.sim.scale.process import ScaleProcess
 from tickwork.sim.scale.queues import EventSource, Function, Message, ScaleQueue, Workers, read_body
@@ -49,6 +49,9 @@ class Deployment:
     simulated: int = 64
     scanners: int = 192
     scanner_mb: int = 1_024
+    environments: int = 3 * ENVIRONMENTS_DEFAULT
+    """Of all functions of the account at once. It is not shared out when a share of the slices is simulated: clients
+    make as many calls then, if smaller ones, and only a run of all slices says how many the API needs."""
     ticks_per_batch: int = queues.TICKS_PER_BATCH
     workers: int = 4_000
     """Each holds ten messages."""
@@ -100,7 +103,7 @@ class ScaleWorld:
         self.ticker = Function(self, _TICKER_TIMEOUT_S, 512)
         self.api = Function(self, _API_TIMEOUT_S, 1_024)
         scanners = max(1, round(self.deployment.scanners * share))
-        self.api_max = self.limits.account_concurrency - scanners
+        self.api_max = self.deployment.environments - scanners
         EventSource(
             self,
             ticks,
@@ -128,6 +131,10 @@ class ScaleWorld:
     @property
     def ticks_sent(self) -> int:
         return self.queues[TICKS_QUEUE].sent
+
+    @property
+    def ready_in_flight_peak(self) -> int:
+        return self.queues[queues.ready_queue(POOL)].in_flight_peak
 
     # --- who calls whom ---------------------------------------------------------------------------------------
 
