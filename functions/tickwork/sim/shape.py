@@ -5,12 +5,12 @@ Even the shape is drawn from the seed. Worlds are small: a bug shows in a small 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
-from tickwork.core.records import CatchUp, RetryPolicy, Work
+from tickwork.core.records import CatchUp, Resource, RetryPolicy, Work
 from tickwork.ports import Layout
 
 CELL = "sim"
@@ -34,6 +34,8 @@ _CATCH_UPS = (
     CatchUp("all", max_lateness_s=90),
     CatchUp("latest", max_lateness_s=30),
 )
+_LIMITED_SEEDS = 0.3
+_RESOURCES = (Resource("db", 1), Resource("db", 2), Resource("api", 3))
 _AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
 
 
@@ -51,8 +53,27 @@ class TimerPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """A change of a job: another schedule, another tolerance, a limit that makes its starts read the definition."""
+
+    at_ms: int
+    schedule: dict[str, Any]
+    tolerance_s: int
+    limited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PausePlan:
+    """A pause that ends by itself after some time (0: never), or is ended by somebody (0: by nobody)."""
+
+    at_ms: int
+    ends_after_ms: int
+    resume_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A job that is created, perhaps again, deleted, and perhaps created once more."""
+    """A job that is created, perhaps again, deleted, and perhaps created once more; meanwhile changed and paused."""
 
     team: str
     name: str
@@ -62,6 +83,8 @@ class JobPlan:
     work: Work
     create_at_ms: tuple[int, ...]
     delete_at_ms: tuple[int, ...]
+    changes: tuple[ChangePlan, ...] = ()
+    pauses: tuple[PausePlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +108,12 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     slices = rng.choice((1, 1, 2))
     timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 3, 5))))
     jobs = tuple(_job(rng, start_ms, safety_ms, n) for n in range(rng.choice((0, 1, 1, 2, 3))))
+    # Drawn apart, so that a seed without changes has the history that it had before there were any.
+    changing = Random(start_ms)
+    jobs = tuple(_with_changes(changing, job, start_ms + safety_ms) for job in jobs)
+    if changing.random() < _LIMITED_SEEDS:
+        timers = tuple(replace(timer, work=_limited(changing, timer.work)) for timer in timers)
+        jobs = tuple(replace(job, work=_limited(changing, job.work)) for job in jobs)
     return Shape(
         start_ms,
         safety_ms,
@@ -152,4 +181,48 @@ def _job(rng: Random, start_ms: int, safety_ms: int, number: int) -> JobPlan:
         _work(rng),
         tuple(creates),
         tuple(deletes),
+    )
+
+
+def _with_changes(rng: Random, job: JobPlan, until_ms: int) -> JobPlan:
+    """The job with changes and pauses after it is created, most of them just beside an occurrence: there they hurt."""
+    if rng.random() < 0.5:
+        return job
+    from_ms = min(job.create_at_ms)
+    changes = tuple(
+        ChangePlan(
+            _close_to_an_occurrence(rng, from_ms, until_ms),
+            rng.choice(_SCHEDULES),
+            rng.choice((job.tolerance_s, 0, 2)),
+            rng.random() < 0.3,
+        )
+        for _ in range(rng.choice((0, 1, 1, 2, 5)))
+    )
+    pauses = tuple(_pause(rng, from_ms, until_ms) for _ in range(rng.choice((0, 1, 1, 3))))
+    return replace(job, changes=changes, pauses=pauses)
+
+
+def _pause(rng: Random, from_ms: int, until_ms: int) -> PausePlan:
+    at_ms = _close_to_an_occurrence(rng, from_ms, until_ms)
+    lasts_ms = rng.choice((5, 20, 20, 60, 200)) * SECOND_MS
+    ends_after_ms, resume_at_ms = rng.choice(((lasts_ms, 0), (0, at_ms + lasts_ms), (lasts_ms, at_ms + lasts_ms // 2)))
+    return PausePlan(at_ms, ends_after_ms, resume_at_ms)
+
+
+def _close_to_an_occurrence(rng: Random, from_ms: int, until_ms: int) -> int:
+    """An instant between the two; mostly just beside a multiple of five seconds, where most schedules are due: before
+    it, or when its window is read, by a host whose clock is late."""
+    at_ms = rng.randrange(from_ms, max(from_ms + 1, until_ms))
+    if rng.random() < 0.3:
+        return at_ms
+    return at_ms + -at_ms % (5 * SECOND_MS) - rng.choice((0, 2, 5, 20, 200, -300, -700, -1_100))
+
+
+def _limited(rng: Random, work: Work) -> Work:
+    """Most of a team's work shares a resource, not always with the same idea of its size; some may not take long."""
+    resources = tuple(rng.sample(_RESOURCES[::2], 2)) if rng.random() < 0.2 else (rng.choice(_RESOURCES),)
+    return replace(
+        work,
+        resources=resources if rng.random() < 0.8 else (),
+        max_duration_s=rng.choice((0, 0, 35, 100)),
     )
