@@ -51,7 +51,6 @@ class ScaleQueue:
         self.waiting: deque[Message] = deque()
         self.received: dict[int, Message] = {}
         self.in_flight_peak = 0
-        self.came_back = 0
         self.sent = 0
         self._polled = False
 
@@ -77,7 +76,6 @@ class ScaleQueue:
 
     def delay(self, message_id: int, delay_ms: int) -> None:
         """ChangeMessageVisibility."""
-        self.came_back += 1
         self._show(self.received.pop(message_id), delay_ms)
 
     def give_up(self, messages: Sequence[Message]) -> None:
@@ -107,7 +105,7 @@ class Function:
         self._world = world
         self._vcpu = memory_mb / figures.VCPU_MB
         self._timeout_ms = timeout_s * SECOND_MS
-        self.running = self.peak = self.invocations = self.cold_starts = self.timed_out = 0
+        self.running = self.peak = self.timed_out = 0
         self.busy_ms = self.longest_ms = 0
         self._warm = 0
 
@@ -115,11 +113,9 @@ class Function:
         """Run a body in an environment, after a wait, and longer when it must be made first."""
         self.running += 1
         self.peak = max(self.peak, self.running)
-        self.invocations += 1
         if self._warm:
             self._warm -= 1
         else:
-            self.cold_starts += 1
             wait_ms += figures.COLD_START.draw(self._world.rng)
         kernel = self._world.kernel
         run = partial(self._run, body)
