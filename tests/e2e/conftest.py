@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from localstack.deployment import ROOT, Credentials, Deployment
 from localstack.endpoint import ministack
-
-from tests.e2e.deployment import ROOT, Credentials, Deployment
 
 WORK = ROOT / "build" / "e2e"
 
