@@ -34,8 +34,8 @@ def endpoint() -> Iterator[str]:
     if running:
         yield running.rstrip("/")
         return
-    with ministack(roles_enforced=True, log=WORK / "endpoint.log") as url:
-        yield url
+    with ministack(roles_enforced=True, log=WORK / "endpoint.log") as running_here:
+        yield running_here.url
 
 
 @pytest.fixture(scope="session")
