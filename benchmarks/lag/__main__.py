@@ -16,27 +16,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.lag import cpu
-from benchmarks.lag.stack import Created, Order, Stack, burst_orders, deployed, steady_orders
+from benchmarks.lag.stack import Created, Order, Stack, deployed, orders_at_once, steady_orders
 from benchmarks.lag.stages import FIRE_LAG, START_LAG, Measured, measured, percentile, rows, why_not_held
 
 WORK = Path(__file__).resolve().parents[2] / "build" / "lag"
 DRAIN_WITHIN_S = 120
 WARM_UP = (10, 5)
 """Rate and seconds of a load that is not counted: every function has been started cold by then."""
-RATES = (20, 40, 60, 80, 100, 120, 140, 160)
-RATE_FOR_S = 30
+LEAD_S = 250
+"""From creation to the due second: the ticker brings the ticks. Below 240 a creator may have to."""
 BURST_LEAD_S = 40
-"""The burst's timers are created meanwhile, at some 150 a second."""
+RATES = (40, 60, 80, 100, 120, 140)
+RATE_FOR_S = 30
+RATE_GAP_S = 10
+"""Between two rates: what is left of one is worked off, and read."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=int, default=20, help="timers due in each second")
     parser.add_argument("--seconds", type=int, default=120)
-    parser.add_argument("--lead", type=int, default=20, help="seconds ahead; under 240 creators bring the ticks")
+    parser.add_argument("--lead", type=int, default=LEAD_S, help="seconds ahead; under 240 creators bring the ticks")
     parser.add_argument("--burst", type=int, default=2_000, help="timers due in one second; 0: none")
     parser.add_argument("--find-rate", action="store_true", help=f"instead: {RATE_FOR_S} s of each of {RATES}")
-    parser.add_argument("--workers", type=int, default=2, help="worker processes")
+    parser.add_argument("--workers", type=int, default=4, help="worker processes")
     parser.add_argument("--port", type=int, help="of the endpoint; a free one")
     parser.add_argument("--seed", type=int, default=1, help="of the instants at which timers are created")
     chosen = parser.parse_args()
@@ -47,51 +50,54 @@ def main() -> None:
         bench = Bench(stack, random.Random(chosen.seed))
         bench.steady(*WARM_UP, lead_s=10)
         if chosen.find_rate:
-            lost = find_rate(bench, chosen.lead)
+            lost = find_rate(bench)
         else:
             lost = steady_and_burst(bench, chosen.rate, chosen.seconds, chosen.lead, chosen.burst)
     sys.exit(1 if lost else 0)
 
 
 class Bench:
-    """Runs loads, one after the other, and keeps what CPU each took."""
+    """Runs loads, and keeps what CPU each took."""
 
     def __init__(self, stack: Stack, drawn: random.Random) -> None:
-        self._stack, self._drawn = stack, drawn
+        self.stack, self._drawn = stack, drawn
         self.cpu: list[tuple[str, float, cpu.Seconds]] = []
         """Of the last load: part of it, its seconds of wall time, the seconds of CPU."""
 
     def steady(self, rate: int, seconds: int, lead_s: int) -> Measured:
+        """A rate of creations, and so much later the same rate of firings."""
         first = int(time.time()) + lead_s + 1
         return self._load(steady_orders(rate, seconds, first, lead_s, self._drawn), "creating and firing")
 
     def burst(self, count: int, lead_s: int) -> Measured:
-        return self._load(burst_orders(count, int(time.time()) + lead_s), "creating")
+        return self._load(orders_at_once({int(time.time()) + lead_s: count}), "creating")
 
     def _load(self, orders: Sequence[Order], creating: str) -> Measured:
         since_ms = time.time_ns() // 1_000_000
         self.cpu = []
-        created: Created = self._spending(creating, lambda: self._stack.create(orders))
-        self._spending("to the last end", lambda: self._drain(created))
-        runs = self._stack.ended_runs(created.keys)
+        created = self.spending(creating, lambda: self.stack.create(orders))
+        self.spending("to the last end", lambda: self.drain(created, DRAIN_WITHIN_S))
+        return self.measured(created, since_ms)
+
+    def drain(self, created: Created, within_s: float) -> None:
+        due_s = max((key.fire_second for key in created.keys), default=0)
+        time.sleep(max(0.0, due_s - time.time()))
+        self.stack.await_called(created.keys, within_s)
+
+    def measured(self, created: Created, since_ms: int) -> Measured:
         return measured(
             (key.fire_at_ms for key in created.keys),
-            runs,
-            self._stack.windows(since_ms),
-            self._stack.notes("received"),
+            self.stack.ended_runs(created.keys),
+            self.stack.windows(since_ms),
+            self.stack.notes("received"),
             refused=created.refused,
             margin_ms=created.margin_ms,
         )
 
-    def _drain(self, created: Created) -> None:
-        due_s = max((key.fire_second for key in created.keys), default=0)
-        time.sleep(max(0.0, due_s - time.time()))
-        self._stack.await_called(created.keys, DRAIN_WITHIN_S)
-
-    def _spending[T](self, what: str, act: Callable[[], T]) -> T:
-        before, began_s = self._stack.cpu(), time.monotonic()
+    def spending[T](self, what: str, act: Callable[[], T]) -> T:
+        before, began_s = self.stack.cpu(), time.monotonic()
         done = act()
-        self.cpu.append((what, time.monotonic() - began_s, cpu.less(self._stack.cpu(), before)))
+        self.cpu.append((what, time.monotonic() - began_s, cpu.less(self.stack.cpu(), before)))
         return done
 
 
@@ -117,17 +123,20 @@ def steady_and_burst(bench: Bench, rate: int, seconds: int, lead_s: int, burst: 
     return sum(load.lost for _, load, _ in loads)
 
 
-def find_rate(bench: Bench, lead_s: int) -> int:
-    """Step the rate up until it is not held. How many were lost up to the highest that was."""
-    print(f"{machine()}; {RATE_FOR_S} s of each rate, timers created {lead_s} s ahead\n")
-    print(
-        "| rate /s | fire lag p50 / p99 s | due to started p50 / p99 s | drained s | lost | cores busy: "
-        f"{', '.join(cpu.PARTS)} | held |"
-    )
+def find_rate(bench: Bench) -> int:
+    """Step the rate up until it is not held. All timers are created before the first is due, so that what is seen is
+    firing and running alone. How many were lost of those that were awaited."""
+    print(f"{machine()}; {RATE_FOR_S} s of each rate, timers created before\n")
+    first = int(time.time()) + LEAD_S
+    begins = {rate: first + i * (RATE_FOR_S + RATE_GAP_S) for i, rate in enumerate(RATES)}
+    created = bench.stack.create(orders_at_once({begins[rate] + i: rate for rate in RATES for i in range(RATE_FOR_S)}))
+    print(f"created {len(created.keys)}, {created.refused} refused\n")
+    parts = ", ".join(cpu.PARTS)
+    print(f"| rate /s | fire lag p50 / p99 s | due to started p50 / p99 s | drained s | lost | cores: {parts} | held |")
     print("|---|---|---|---|---|---|---|", flush=True)
     highest = lost = 0
     for rate in RATES:
-        load = bench.steady(rate, RATE_FOR_S, lead_s)
+        load = _load_of_rate(bench, created, begins[rate])
         lost += load.lost
         why = why_not_held(load)
         print(
@@ -138,8 +147,19 @@ def find_rate(bench: Bench, lead_s: int) -> int:
         if why:
             break
         highest = rate
-    print(f"\nhighest steady rate held: {highest}/s")
+    print(f"\nhighest steady rate held: {highest}/s", flush=True)
     return lost
+
+
+def _load_of_rate(bench: Bench, created: Created, begin: int) -> Measured:
+    """The timers of one rate, when they have ended; their share of the CPU is that until the last is due."""
+    seconds = range(begin, begin + RATE_FOR_S)
+    own = Created([key for key in created.keys if key.fire_second in seconds], created.refused, created.margin_ms)
+    time.sleep(max(0.0, begin - time.time()))
+    bench.cpu = []
+    bench.spending("firing", lambda: time.sleep(max(0.0, seconds[-1] + 1 - time.time())))
+    bench.drain(own, DRAIN_WITHIN_S)
+    return bench.measured(own, begin * 1_000)
 
 
 def machine() -> str:
@@ -159,7 +179,7 @@ def _p50_p99(load: Measured, stage: str) -> str:
 
 
 def _busy(bench: Bench) -> str:
-    """Cores, by part, while timers were created and fired."""
+    """Cores, by part, while timers were due."""
     _, wall_s, spent = bench.cpu[0]
     return ", ".join(f"{spent[part] / wall_s:.2f}" for part in cpu.PARTS)
 

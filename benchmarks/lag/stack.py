@@ -9,7 +9,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -68,9 +68,13 @@ def steady_orders(rate: int, seconds: int, first: int, lead_s: int, drawn: rando
     return sorted(orders, key=lambda order: order.at_s)
 
 
-def burst_orders(count: int, second: int) -> list[Order]:
-    """All for one second, created as fast as it goes."""
-    return [Order(0.0, second, min(BATCH, count - begin)) for begin in range(0, count, BATCH)]
+def orders_at_once(counts: Mapping[int, int]) -> list[Order]:
+    """So many timers for each second, created as fast as it goes."""
+    return [
+        Order(0.0, second, min(BATCH, count - begin))
+        for second, count in counts.items()
+        for begin in range(0, count, BATCH)
+    ]
 
 
 class Stack:
@@ -135,16 +139,26 @@ class Stack:
     def ended_runs(self, keys: Sequence[LedgerKey]) -> list[Run]:
         """The ledger's records of these timers; looks again while any has not ended (a completion is under way)."""
         wanted, runs = {key.job_id for key in keys}, list[Run]()
+        partitions = {str(key.as_item()["pk"]) for key in keys}
         for _ in range(LEDGER_LOOKS_MAX):
-            runs = [run for run in self._ledger() if run.key.job_id in wanted]
+            runs = [run for partition in partitions for run in self._runs(partition) if run.key.job_id in wanted]
             if sum(run.ended for run in runs) == len(wanted):
                 break
             time.sleep(LEDGER_LOOK_S)
         return runs
 
-    def _ledger(self) -> Iterator[Run]:
-        table = f"{self._deployment.settings.prefix}-{TIMERS.name}"
-        for page in self._deployment.client("dynamodb").get_paginator("scan").paginate(TableName=table):
+    def _runs(self, partition: str) -> Iterator[Run]:
+        """The runs of a minute of a shard."""
+        pages = (
+            self._deployment.client("dynamodb")
+            .get_paginator("query")
+            .paginate(
+                TableName=f"{self._deployment.settings.prefix}-{TIMERS.name}",
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": {"S": partition}},
+            )
+        )
+        for page in pages:
             for item in map(from_attributes, page["Items"]):
                 if not parse_ledger_key(item["pk"], item["sk"]).kind:
                     yield Run.from_item(item)

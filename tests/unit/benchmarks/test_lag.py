@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from benchmarks.lag.cpu import EMULATOR, FUNCTIONS, LOAD, WORKERS, Process, spent
-from benchmarks.lag.stack import burst_orders, steady_orders
+from benchmarks.lag.stack import orders_at_once, steady_orders
 from benchmarks.lag.stages import FIRE_LAG, START_LAG, Measured, measured, percentile, rows, stages_of, why_not_held
 
 from tickwork.core.keys import LedgerKey
@@ -113,7 +113,7 @@ def test_a_steady_load_orders_the_same_number_for_each_second_ahead_of_its_time(
 
 
 def test_a_burst_is_ordered_to_the_last_timer() -> None:
-    assert [order.count for order in burst_orders(250, 1_000)] == [100, 100, 50]
+    assert [order.count for order in orders_at_once({1_000: 250})] == [100, 100, 50]
 
 
 def test_the_cpu_of_functions_that_have_ended_is_not_lost() -> None:
