@@ -8,9 +8,11 @@ from functools import partial
 
 import pytest
 
+from tests.support.fakes import FakeClock
 from tests.support.faults import Countdown, FaultyStore, Killed
 from tests.support.worlds import (
     NOW_S,
+    WORK,
     create_job,
     create_timer,
     every,
@@ -25,9 +27,10 @@ from tests.support.worlds import (
     with_store,
 )
 from tickwork.core.attempts import Declined, StartRequest
-from tickwork.core.records import CatchUp
+from tickwork.core.records import CatchUp, Job
 from tickwork.core.tables import JOBS, TIMERS
-from tickwork.flows import jobs, runs
+from tickwork.flows import cancelling, changing, jobs, runs
+from tickwork.flows.jobs import NewJob
 from tickwork.flows.reconciling import reconcile
 from tickwork.ports import Ports
 
@@ -123,6 +126,78 @@ def test_a_deletion_killed_at_any_call_leaves_nothing_behind() -> None:
         if not was_killed:
             return
     raise AssertionError("a deletion should not take so many calls")
+
+
+def to_every(seconds: int) -> Callable[[Job], NewJob]:
+    return lambda job: NewJob("pay", "nightly", every(seconds), WORK, 0, job.catch_up, f"every {seconds}")
+
+
+def test_a_change_killed_at_any_call_is_finished_by_its_repetition() -> None:
+    """no-lost-timer, one-run: the old occurrence is given up, the new one is sent, also behind the cursor."""
+    for calls in every_kill():
+        ports, tables = make_world()
+        create_job(ports, every(60))
+        move(ports, 10)
+        serve(ports)
+        move(ports, -5)  # the caller's clock is late: the new occurrence lies behind the cursor
+        change = partial(changing.update_job, job_id="pay:nightly", version=1, revise=to_every(6))
+        was_killed = killed_at(ports, tables, calls, change)
+        assert change(ports).version == 2
+        assert statuses(tables) == {6: "pending", 12: "pending", 60: "cancelled"}
+        if was_killed and not sent_seconds(ports):  # it had moved the chain on and died: the audit's to find
+            move(ports, 400)
+            serve(ports)
+            reconcile(ports)
+        assert 6 in sent_seconds(ports), f"killed at call {calls}"
+        if not was_killed:
+            return
+    raise AssertionError("a change should not take so many calls")
+
+
+@pytest.mark.parametrize(
+    ("disturb", "left"),
+    [
+        (lambda ports: changing.update_job(ports, "pay:nightly", 1, to_every(50)), {"cancelled"}),
+        (lambda ports: changing.pause_job(ports, "pay:nightly", "ops", "now"), {"skipped"}),
+        (lambda ports: jobs.delete_job(ports, "pay:nightly"), {"cancelled"}),
+        (lambda ports: cancelling.cancel_run(ports, jobs.get_job(ports, "pay:nightly").next_key("main"), "no"), None),
+    ],
+    ids=["change", "pause", "delete", "cancel"],
+)
+def test_what_is_acknowledged_between_any_two_calls_of_a_window_holds(
+    disturb: Callable[[Ports], object], left: set[str] | None
+) -> None:
+    """cancelled-stays, chain-unbroken: the occurrence is either fired before, or never sent. The clock of whoever
+    disturbs is a second behind, so that the occurrence being fired is still ahead of it."""
+    fired = given_up = 0
+    for call in every_kill():
+        ports, tables = make_world()
+        create_job(ports, every(20))
+        move(ports, 20)
+        late = replace(ports, clock=FakeClock(ports.clock.now_ms() - 1_000))
+        scanner = Countdown(ports, tables, call)
+
+        def once(scanner: Countdown = scanner, late: Ports = late) -> None:
+            scanner.left = -1
+            disturb(late)
+
+        scanner.instead = once
+        serve(scanner.ports)
+        serve(ports)
+        twenty = statuses(tables)[20]
+        assert (sent_seconds(ports) == [20]) == (twenty == "pending"), f"at call {call}: {twenty}"
+        assert sent_seconds(ports) in ([20], [])
+        fired += twenty == "pending"
+        given_up += twenty != "pending"
+        if left is not None:
+            assert twenty in left | {"pending"}
+        job = job_item(tables)
+        if job["status"] == "active":
+            assert statuses(tables)[job["next_scheduled_at_ms"] // 1_000 - NOW_S] == "pending"
+        if scanner.left >= 0:  # the window has no n-th call
+            break
+    assert fired
+    assert given_up
 
 
 def test_an_owner_that_pauses_22_seconds_and_wakes_can_not_move_the_cursor() -> None:

@@ -14,35 +14,23 @@ from pydantic import ValidationError
 from tickwork.api import problems, requests, views
 from tickwork.api.calendars import add_calendar_routes
 from tickwork.api.dead_letter_routes import add_dead_letter_routes
+from tickwork.api.job_routes import add_job_routes
 from tickwork.api.models import (
     CancelIn,
-    JobIn,
-    PreviewIn,
     TimerIn,
     TimersIn,
 )
 from tickwork.api.requests import (
-    after_name,
     body_of,
     fields_under,
-    from_cursor,
     json_response,
-    limit_of,
-    query_of,
-    team_of,
-    to_cursor,
 )
 from tickwork.api.run_routes import add_run_routes
 from tickwork.api.workers import add_worker_routes
-from tickwork.core.errors import BadSchedule, CallerError, InvalidField, WorldError
-from tickwork.core.ids import check_slug, split_job_id
+from tickwork.core.errors import CallerError, InvalidField, WorldError
 from tickwork.core.instants import iso_ms
-from tickwork.core.schedule import Schedule, occurrences, parse_schedule, schedule_from_spec
-from tickwork.core.schedule.preview import as_rows
-from tickwork.flows import calendars, history, jobs, timers
+from tickwork.flows import history, timers
 from tickwork.ports import Ports
-
-PREVIEW_MAX = 1_000
 
 
 class _Resolver(APIGatewayHttpResolver):
@@ -64,7 +52,7 @@ def build_app(ports: Ports) -> APIGatewayHttpResolver:
     """The resolver over a set of ports: the Lambda handler and the embedded server both call it."""
     app = _Resolver()
     _handle_errors(app, ports)
-    _job_routes(app, ports)
+    add_job_routes(app, ports)
     _timer_routes(app, ports)
     add_calendar_routes(app, ports)
     add_run_routes(app, ports)
@@ -107,69 +95,6 @@ def _handle_errors(app: APIGatewayHttpResolver, ports: Ports) -> None:
     @app.get("/health")
     def health() -> Response[str]:
         return json_response({"status": "ok", "now": iso_ms(ports.clock.now_ms())})
-
-
-def _job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
-    @app.post("/jobs")
-    def create_job() -> Response[str]:
-        new, schedule = requests.new_job(body_of(app, JobIn), ports.layout, ports.clock.now_ms())
-        with fields_under("schedule", BadSchedule):
-            job, is_new = jobs.create_job(ports, new)
-        return json_response(views.job_view(job) | {"warnings": list(schedule.warnings)}, 201 if is_new else 200)
-
-    @app.get("/jobs")
-    def list_jobs() -> Response[str]:
-        query = query_of(app, "team", "limit", "cursor")
-        team = team_of(query)
-        found, more = jobs.list_jobs(ports, team, limit=limit_of(query), after=after_name(query, team))
-        return json_response({"jobs": [views.job_view(job) for job in found], "cursor": to_cursor(more)})
-
-    @app.get("/jobs/<job_id>")
-    def get_job(job_id: str) -> Response[str]:
-        split_job_id(job_id)
-        return json_response(views.job_view(jobs.get_job(ports, job_id)))
-
-    @app.delete("/jobs/<job_id>")
-    def delete_job(job_id: str) -> Response[str]:
-        split_job_id(job_id)
-        return json_response({"job_id": job_id, "deleted": True, "changed": jobs.delete_job(ports, job_id)})
-
-    @app.get("/jobs/<job_id>/next")
-    def next_occurrences(job_id: str) -> Response[str]:
-        query = query_of(app, "count", "after")
-        split_job_id(job_id)
-        job = jobs.get_job(ports, job_id)
-        count = requests.number_of(query, "count", 5, 1, PREVIEW_MAX)
-        after_ms = requests.instant_in(query, "after", ports.clock.now_ms())
-        return json_response(_preview(ports, schedule_from_spec(job.schedule), job.team, after_ms, count))
-
-    @app.get("/jobs/<job_id>/runs")
-    def job_runs(job_id: str) -> Response[str]:
-        query = query_of(app, "limit", "cursor")
-        after = from_cursor(query.get("cursor"), int)
-        found, more = history.job_runs(ports, job_id, limit=limit_of(query), after=after)
-        return json_response({"runs": [views.run_view(one) for one in found], "cursor": to_cursor(more)})
-
-    @app.post("/schedules:preview")
-    def preview() -> Response[str]:
-        body = body_of(app, PreviewIn)
-        now_ms = ports.clock.now_ms()
-        after_ms = requests.instant_in({"after": body.after} if body.after else {}, "after", now_ms)
-        team = check_slug(body.team or "default", "team")
-        with fields_under("schedule"):
-            schedule = parse_schedule(body.schedule, now_ms=now_ms)
-            shown = _preview(ports, schedule, team, after_ms, body.count)
-        return json_response(shown)
-
-
-def _preview(ports: Ports, schedule: Schedule, team: str, after_ms: int, count: int) -> dict[str, Any]:
-    names = schedule.exclusion.names if schedule.exclusion else ()
-    found = occurrences(schedule, after_ms, count, calendars.resolve(ports, team, names))
-    return {
-        "description": schedule.describe(),
-        "warnings": list(schedule.warnings),
-        "occurrences": as_rows(found),
-    }
 
 
 def _timer_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:

@@ -145,6 +145,45 @@ class JobIn(WorkIn):
     catch_up: CatchUpIn = CatchUpIn()
 
 
+class JobChangeIn(Body):
+    """A change of a job: the version it was read at, and the fields that change. What is left out stays as it is, also
+    inside `retry_policy`, `catch_up` and `target` (one that names a pool or a URL replaces the old one); null gives a
+    field its default again. The whole is then checked as `JobIn`."""
+
+    version: int = Field(ge=1, le=10**9)
+    schedule: dict[str, Any] | None = None
+    target: dict[str, Any] | None = None
+    payload: Any = None
+    lease_s: Any = None
+    retry_policy: dict[str, Any] | None = None
+    max_duration_s: Any = None
+    idempotency_class: Any = None
+    unsafe_sign_off: Any = None
+    side_effects: Any = None
+    certificate: Any = None
+    resources: Any = None
+    tolerance_s: Any = None
+    exact_reason: Any = None
+    catch_up: dict[str, Any] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields that were sent, but the version."""
+        return {name: getattr(self, name) for name in self.model_fields_set if name != "version"}
+
+
+class PauseIn(Body):
+    """Skip a job's occurrences from now on."""
+
+    by: Annotated[str, Field(min_length=1, max_length=80)]
+    reason: Annotated[str, Field(min_length=1, max_length=160)]
+    until: Text | None = None
+    """The first instant whose occurrence runs again; when left out, somebody has to resume the job."""
+
+
+class ResumeIn(Body):
+    by: Annotated[str, Field(min_length=1, max_length=80)]
+
+
 class TimerIn(WorkIn):
     at: str | None = None
     zone: str | None = None

@@ -16,13 +16,13 @@ from typing import Any
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from tickwork.api.models import Body, JobIn, TimerIn
-from tickwork.api.work import work_of
+from tickwork.api.work import shown, work_of
 from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
 from tickwork.core.keys import LedgerKey, parse_ref
-from tickwork.core.records import CatchUp, without_defaults
-from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule
+from tickwork.core.records import CatchUp, Job, Work, without_defaults
+from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule, schedule_from_spec
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
 from tickwork.ports import Layout
@@ -184,6 +184,10 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     check_slug(body.name, "name")
     with fields_under("schedule"):
         schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
+    return _job_of(body, schedule, work_of(body, layout, body.name)), schedule
+
+
+def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
     tolerance_s = default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
     if body.tolerance_s == 0 and "cron" in body.schedule and not body.exact_reason:
         raise InvalidField(
@@ -191,16 +195,57 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
             field="exact_reason",
             remedy="say why it must be exact, or leave tolerance_s out",
         )
-    new = NewJob(
+    return NewJob(
         team=body.team,
         name=body.name,
         schedule=schedule.spec,
-        work=work_of(body, layout, body.name),
+        work=work,
         tolerance_s=tolerance_s,
         catch_up=CatchUp(**body.catch_up.model_dump()),
         fingerprint=_fingerprint(body),
+        exact_reason=body.exact_reason or "",
     )
-    return new, schedule
+
+
+def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
+    """A registered job with the fields that a change gives, checked as a whole, and its schedule. A schedule that the
+    change leaves alone is not read anew: its times may have passed, and that is no fault of the change."""
+    body = JobIn.model_validate(_merged(_as_body(job), given))
+    schedule = schedule_from_spec(job.schedule)
+    if "schedule" in given:
+        schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=job.job_id)
+    handler = body.target.handler or job.name
+    keeps_certificate = "certificate" not in given and handler == job.work.handler
+    work = work_of(body, layout, job.name, job.work.certificate if keeps_certificate else None)
+    if "payload" not in given:
+        work = replace(work, payload=job.work.payload, payload_id=job.work.payload_id)
+    return _job_of(body, schedule, work), schedule
+
+
+def _as_body(job: Job) -> dict[str, Any]:
+    """The request that would register the job as it is. A tolerance that is the default follows the schedule."""
+    body: dict[str, Any] = json.loads(json.dumps(shown(job.work)))
+    for kept_apart in ("payload_id", "certificate"):
+        body.pop(kept_apart, None)
+    body |= {"team": job.team, "name": job.name, "schedule": dict(job.schedule)}
+    body["catch_up"] = catch_up_shown(job.catch_up)
+    if job.tolerance_s != default_tolerance_s(schedule_from_spec(job.schedule)):
+        body["tolerance_s"] = job.tolerance_s
+    return body | ({"exact_reason": job.exact_reason} if job.exact_reason else {})
+
+
+def _merged(body: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(body)
+    for name, value in given.items():
+        if value is None and name != "payload":
+            merged.pop(name, None)
+        elif name in ("retry_policy", "catch_up") or (name == "target" and not {"pool", "url"} & value.keys()):
+            merged[name] = merged[name] | value
+        else:
+            merged[name] = value
+    if given.get("catch_up") and given["catch_up"].get("policy", "last") != "last" and "last" not in given["catch_up"]:
+        merged["catch_up"].pop("last", None)
+    return merged
 
 
 def new_timer(body: TimerIn, layout: Layout, now_ms: int, traceparent: str | None = None) -> NewTimer:

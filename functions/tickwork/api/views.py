@@ -8,20 +8,26 @@ from tickwork.api.requests import catch_up_shown, when
 from tickwork.api.work import shown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.lifecycle import WAITING
-from tickwork.core.records import Job, Run
+from tickwork.core.pauses import Pause, pause_in_force
+from tickwork.core.records import ACTIVE, Job, Run
 from tickwork.flows.history import RunView
 
+PAUSED = "paused"
 
-def job_view(job: Job) -> dict[str, Any]:
+
+def job_view(job: Job, now_ms: int) -> dict[str, Any]:
+    """A job as it stands now: `paused` is the status of an active one while a pause is in force."""
+    is_paused = job.status == ACTIVE and pause_in_force(job.pauses, now_ms) is not None
     return {
         "job_id": job.job_id,
         "team": job.team,
         "name": job.name,
         "version": job.version,
-        "status": job.status,
+        "status": PAUSED if is_paused else job.status,
         "schedule": dict(job.schedule),
         **shown(job.work),
         "tolerance_s": job.tolerance_s,
+        **({"exact_reason": job.exact_reason} if job.exact_reason else {}),
         "catch_up": catch_up_shown(job.catch_up),
         "created_at": iso_ms(job.created_at_ms),
         "next": job.next and {"scheduled_at": iso(job.next.scheduled_at_ms), "fire_at": iso(job.next.fire_at_ms)},
@@ -32,8 +38,16 @@ def job_view(job: Job) -> dict[str, Any]:
             "scheduled_at": iso(job.last["scheduled_at_ms"]),
             "ended_at": iso_ms(job.last["ended_at_ms"]),
         },
+        **({"pauses": [_pause(pause) for pause in job.pauses]} if job.pauses else {}),
         **({"reason": job.reason} if job.reason else {}),
     }
+
+
+def _pause(pause: Pause) -> dict[str, Any]:
+    view = {"by": pause.by, "reason": pause.reason, "from": iso_ms(pause.from_ms), "until": None}
+    if pause.until_ms:
+        view["until"] = iso_ms(pause.until_ms)
+    return view | ({"resumed_by": pause.resumed_by} if pause.resumed_by else {})
 
 
 def timer_view(run: Run, status: str | None = None) -> dict[str, Any]:

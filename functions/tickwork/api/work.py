@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,10 +16,13 @@ from tickwork.core.records import Resource, RetryPolicy, Work
 from tickwork.ports import PUSH_POOL, Layout
 
 
-def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
-    """The work a job or timer asks for."""
+def work_of(
+    body: WorkIn, layout: Layout, default_handler: str | None, certified: Mapping[str, str] | None = None
+) -> Work:
+    """The work a job or timer asks for. `certified`: what an earlier certificate of the same handler said."""
     pool, handler, url = _target(body.target, layout, default_handler)
-    _check_certificate(body, handler, layout)
+    _check_certificate(body, handler, layout, certified)
+    certificate = body.certificate.model_dump(include={"source_sha256", "verified_at"}) if body.certificate else None
     tags = tuple(
         Resource(check_slug(one.name, f"resources.{i}.name"), one.max_concurrency)
         for i, one in enumerate(body.resources)
@@ -34,16 +37,16 @@ def work_of(body: WorkIn, layout: Layout, default_handler: str | None) -> Work:
         idempotency_class=body.idempotency_class,
         sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
         side_effects=tuple(body.side_effects),
-        certificate=body.certificate.model_dump(include={"source_sha256", "verified_at"}) if body.certificate else None,
+        certificate=certificate or certified,
         resources=tags + _cap(body.target, url, layout),
         url=url,
     )
 
 
-def _check_certificate(body: WorkIn, handler: str, layout: Layout) -> None:
+def _check_certificate(body: WorkIn, handler: str, layout: Layout, certified: Mapping[str, str] | None) -> None:
     """A job with side effects shows that its code was tried twice for one run, where the environment demands it."""
     if body.certificate is None:
-        if body.side_effects and layout.require_certificates:
+        if body.side_effects and layout.require_certificates and not certified:
             raise InvalidField(
                 "jobs with side effects need a certificate here",
                 field="certificate",

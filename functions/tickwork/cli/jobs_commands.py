@@ -1,8 +1,9 @@
-"""`tickwork jobs`: create, list, show, delete."""
+"""`tickwork jobs`: create, list, show, update, pause, resume, delete."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -16,21 +17,33 @@ def jobs_group() -> None:
     """Registered jobs: what runs when."""
 
 
+def with_definition_options[Command: Callable[..., None]](command: Command) -> Command:
+    """The options that say what a job is, for the commands that create or change one."""
+    for option in reversed(_DEFINITION):
+        command = option(command)
+    return command
+
+
+_DEFINITION = (
+    click.option("--cron", help='Five fields, such as "0 2 * * *".'),
+    click.option("--rate", help='Such as "10 minutes".'),
+    click.option("--at", help="A single instant, such as 2026-12-01T09:00:00Z."),
+    click.option("--delay", help='A single time from now, such as "90s".'),
+    click.option("--schedule", "schedule_json", help="The whole schedule as JSON, for all that it can say."),
+    click.option("--tz", "--zone", "zone", help="IANA time zone [UTC]."),
+    click.option("--pool", help="The pool whose workers get the runs."),
+    click.option("--handler", help="The job function in the worker [the job's name]."),
+    click.option("--payload", "payload_json", help="JSON, handed to the job function."),
+    click.option("--tolerance", "tolerance_s", type=int, help="Spread the start over this many seconds."),
+    click.option("--exact-reason", help="Why the job must be exact (needed for cron with --tolerance 0)."),
+    click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60]."),
+    click.option("--max-attempts", type=int, help="Attempts before the run is dead-lettered [5]."),
+)
+
+
 @jobs_group.command("create")
 @click.argument("job_id", metavar="TEAM:NAME")
-@click.option("--cron", help='Five fields, such as "0 2 * * *".')
-@click.option("--rate", help='Such as "10 minutes".')
-@click.option("--at", help="A single instant, such as 2026-12-01T09:00:00Z.")
-@click.option("--delay", help='A single time from now, such as "90s".')
-@click.option("--schedule", "schedule_json", help="The whole schedule as JSON, for all that it can say.")
-@click.option("--tz", "--zone", "zone", help="IANA time zone [UTC].")
-@click.option("--pool", required=True, help="The pool whose workers get the runs.")
-@click.option("--handler", help="The job function in the worker [the job's name].")
-@click.option("--payload", "payload_json", help="JSON, handed to the job function.")
-@click.option("--tolerance", "tolerance_s", type=int, help="Spread the start over this many seconds.")
-@click.option("--exact-reason", help="Why the job must be exact (needed for cron with --tolerance 0).")
-@click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60].")
-@click.option("--max-attempts", type=int, help="Attempts before the run is dead-lettered [5].")
+@with_definition_options
 @with_api_options
 def create(job_id: str, api: str | None, as_json: bool, **options: Any) -> None:
     """Register a job. Again with the same content is a no-op.
@@ -38,22 +51,74 @@ def create(job_id: str, api: str | None, as_json: bool, **options: Any) -> None:
     \b
     tickwork jobs create payments:nightly-settlement --cron "0 2 * * *" --tz America/New_York --pool payments
     """
-    job = ApiClient(api).post("/jobs", _body(job_id, options))
-    for warning in job["warnings"]:
-        click.echo(f"warning: {warning}", err=True)
-    _show(job, as_json)
+    _show_with_warnings(ApiClient(api).post("/jobs", _body(job_id, options)), as_json)
+
+
+@jobs_group.command("update")
+@click.argument("job_id", metavar="TEAM:NAME")
+@with_definition_options
+@click.option("--change", "change_json", help="Fields of the API as JSON, such as '{\"max_duration_s\": 600}'.")
+@click.option("--version", type=int, help="The version you have read; refused when it has moved on [the latest].")
+@with_api_options
+def update(
+    job_id: str, api: str | None, as_json: bool, change_json: str | None, version: int | None, **options: Any
+) -> None:
+    """Change a job; what is left out stays as it is. Its pending occurrence moves with the schedule.
+
+    \b
+    tickwork jobs update payments:nightly-settlement --cron "30 2 * * *" --tz America/New_York
+    """
+    more = {} if change_json is None else read_json(change_json, "--change")
+    if not isinstance(more, dict):
+        raise click.UsageError("--change is a JSON object of fields")
+    change = _definition(options) | more
+    if not change:
+        raise click.UsageError("say what to change")
+    client, path = ApiClient(api), path_of("jobs", job_id)
+    known = client.get(path)["version"] if version is None else version
+    _show_with_warnings(client.patch(path, change | {"version": known}), as_json)
+
+
+@jobs_group.command("pause")
+@click.argument("job_id", metavar="TEAM:NAME")
+@click.option("--by", required=True, help="Who pauses it.")
+@click.option("--reason", required=True, help="Why; each occurrence that is skipped shows it.")
+@click.option("--until", help="When it goes on by itself, such as 2026-12-01T06:00:00Z [when it is resumed].")
+@with_api_options
+def pause(job_id: str, api: str | None, as_json: bool, by: str, reason: str, until: str | None) -> None:
+    """Skip a job's occurrences from now on. Runs that were dispatched before go on."""
+    body = {"by": by, "reason": reason} | ({"until": until} if until else {})
+    _show(ApiClient(api).post(path_of("jobs", job_id, "pause"), body), as_json)
+
+
+@jobs_group.command("resume")
+@click.argument("job_id", metavar="TEAM:NAME")
+@click.option("--by", required=True, help="Who resumes it.")
+@with_api_options
+def resume(job_id: str, api: str | None, as_json: bool, by: str) -> None:
+    """Let a paused job run again from now on. Again is a no-op."""
+    _show(ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by}), as_json)
 
 
 def _body(job_id: str, options: dict[str, Any]) -> dict[str, Any]:
     team, colon, name = job_id.partition(":")
     if not colon:
         raise click.UsageError("write the job as TEAM:NAME, such as payments:nightly-settlement")
-    body: dict[str, Any] = {
-        "team": team,
-        "name": name,
-        "schedule": _schedule(options),
-        "target": {"pool": options["pool"]} | ({"handler": options["handler"]} if options["handler"] else {}),
-    }
+    definition = _definition(options)
+    if "schedule" not in definition:
+        raise click.UsageError("give one of --cron, --rate, --at, --delay and --schedule")
+    if not options["pool"]:
+        raise click.UsageError("give --pool: whose workers get the runs")
+    return {"team": team, "name": name, **definition}
+
+
+def _definition(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields that were given."""
+    body: dict[str, Any] = {}
+    if (schedule := _schedule(options)) is not None:
+        body["schedule"] = schedule
+    if target := {name: options[name] for name in ("pool", "handler") if options[name]}:
+        body["target"] = target
     if options["payload_json"] is not None:
         body["payload"] = read_json(options["payload_json"], "--payload")
     if options["max_attempts"] is not None:
@@ -63,11 +128,16 @@ def _body(job_id: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schedule(options: dict[str, Any]) -> Any:
+    """The schedule that was given; None without one."""
     if options["schedule_json"] is not None:
         return read_json(options["schedule_json"], "--schedule")
     schedule = {kind: options[kind] for kind in ("cron", "rate", "at", "delay") if options[kind] is not None}
-    if len(schedule) != 1:
+    if len(schedule) > 1:
         raise click.UsageError("give exactly one of --cron, --rate, --at, --delay and --schedule")
+    if not schedule:
+        if options["zone"]:
+            raise click.UsageError("--tz goes with --cron or --at")
+        return None
     return schedule | ({"zone": options["zone"]} if options["zone"] else {})
 
 
@@ -117,6 +187,12 @@ def delete(job_id: str, api: str | None, as_json: bool) -> None:
         click.echo(f"{job_id}: {'deleted' if answer['changed'] else 'was deleted before'}")
 
 
+def _show_with_warnings(job: dict[str, Any], as_json: bool) -> None:
+    for warning in job["warnings"]:
+        click.echo(f"warning: {warning}", err=True)
+    _show(job, as_json)
+
+
 def _show(job: dict[str, Any], as_json: bool) -> None:
     if as_json:
         show_json(job)
@@ -132,6 +208,9 @@ def _show(job: dict[str, Any], as_json: bool) -> None:
         "retries": f"{job['retry_policy']['max_attempts']} attempts",
         "version": job["version"],
     }
+    if job["status"] == "paused":
+        pause = job["pauses"][-1]
+        facts["paused"] = f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'})"
     show_facts(facts | ({"reason": job["reason"]} if job.get("reason") else {}))
 
 

@@ -76,6 +76,9 @@ class ApiClient:
         """`traceparent`: the W3C trace that a timer's run is to carry on."""
         return self.call("POST", path, body, repeat=repeat, timeout_s=timeout_s, traceparent=traceparent)
 
+    def patch(self, path: str, body: object) -> Any:
+        return self.call("PATCH", path, body)
+
     def delete(self, path: str) -> Any:
         return self.call("DELETE", path)
 

@@ -12,6 +12,7 @@ from tickwork.core import lifecycle
 from tickwork.core.ids import shard_of
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS
 from tickwork.core.keys import LedgerKey
+from tickwork.core.pauses import pause_at
 from tickwork.core.records import ACTIVE, FINISHED, CatchUp, Job, Next, Run, next_attributes
 from tickwork.core.schedule import TZDATA_VERSION, fire_at_ms, next_after, schedule_from_spec
 from tickwork.core.tables import JOBS, TIMERS
@@ -80,13 +81,17 @@ def planned_with(job: Job) -> str:
 
 
 def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
-    """What becomes of `due`: fire it, or by the catch-up policy skip it and those after it that were missed too."""
-    if now_ms - due.fire_at_ms <= OUTAGE_AFTER_MS:
-        return Step(True, (), following(job, due.scheduled_at_ms, shards))
+    """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then
+    or because its catch-up policy says so."""
+    is_late = now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
     skipped: list[Skipped] = []
     current: Next | None = due
-    while current is not None and current.fire_at_ms <= now_ms and len(skipped) < SKIPS_PER_STEP_MAX:
-        reason = _why_skip(job, current, now_ms, shards)
+    while current is not None and len(skipped) < SKIPS_PER_STEP_MAX and (not skipped or current.fire_at_ms <= now_ms):
+        pause = pause_at(job.pauses, current.scheduled_at_ms)
+        if pause is not None:
+            reason: str | None = pause.skip_reason
+        else:
+            reason = _why_skip(job, current, now_ms, shards) if is_late else None
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
@@ -111,11 +116,21 @@ def _why_skip(job: Job, missed: Next, now_ms: int, shards: int) -> str | None:
 def _has_due_successors(job: Job, missed: Next, count: int, now_ms: int, shards: int) -> bool:
     current = missed
     for _ in range(min(count, LAST_N_MAX)):
-        successor = following(job, current.scheduled_at_ms, shards)
+        successor = _following_unpaused(job, current, shards)
         if successor is None or successor.fire_at_ms > now_ms:
             return False
         current = successor
     return True
+
+
+def _following_unpaused(job: Job, current: Next, shards: int) -> Next | None:
+    """The occurrence after one, leaving out those that a pause covers: each pause is stepped over at once."""
+    successor = following(job, current.scheduled_at_ms, shards)
+    while successor is not None and (pause := pause_at(job.pauses, successor.scheduled_at_ms)) is not None:
+        if not pause.until_ms:
+            return None
+        successor = following(job, pause.until_ms - 1, shards)
+    return successor
 
 
 def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: int) -> tuple[Write, ...]:

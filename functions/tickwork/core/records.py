@@ -15,6 +15,7 @@ from tickwork.core import lifecycle
 from tickwork.core.errors import TickworkError
 from tickwork.core.ids import job_id_of, run_id_of
 from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
+from tickwork.core.pauses import Pause
 from tickwork.core.schedule.calendar import Calendar
 from tickwork.core.writes import Item
 
@@ -170,6 +171,9 @@ class Job:
     reason: str | None = None
     last: Mapping[str, Any] | None = None
     fingerprint: str = ""
+    exact_reason: str = ""
+    """Why a cron job has to be exact (T5)."""
+    pauses: tuple[Pause, ...] = ()
     planned_with: str = ""
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False)
@@ -205,8 +209,14 @@ class Job:
             "planned_with": self.planned_with,
             **next_attributes(self.next),
         }
-        catch_up = without_defaults(self.catch_up)
-        return item | {k: v for k, v in (("catch_up", catch_up), ("reason", self.reason), ("last", self.last)) if v}
+        optional = {
+            "catch_up": without_defaults(self.catch_up),
+            "exact_reason": self.exact_reason,
+            "pauses": [pause.to_item() for pause in self.pauses],
+            "reason": self.reason,
+            "last": self.last,
+        }
+        return item | {name: value for name, value in optional.items() if value}
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
@@ -229,6 +239,8 @@ class Job:
                 reason=item.get("reason"),
                 last=item.get("last"),
                 fingerprint=item.get("fingerprint", ""),
+                exact_reason=item.get("exact_reason", ""),
+                pauses=tuple(Pause.from_item(one) for one in item.get("pauses", ())),
                 planned_with=item.get("planned_with", ""),
             )
         except (KeyError, TypeError) as error:

@@ -37,23 +37,25 @@ class RunView:
     status: str
 
 
-def job_runs(ports: Ports, job_id: str, *, limit: int, after: int | None) -> tuple[list[RunView], int | None]:
-    """A page of a job's runs, newest nominal time first, and the nominal instant to go on before. Of a one-shot's
-    id, its one run."""
+type Position = tuple[int, str, str]
+"""Where a page of a job's runs ended: nominal instant, and the item's keys, for an instant may have several items (its
+job was deleted and made anew, or changed)."""
+
+
+def job_runs(ports: Ports, job_id: str, *, limit: int, after: Position | None) -> tuple[list[RunView], Position | None]:
+    """A page of a job's runs, newest nominal time first, and the position to go on after. Of a one-shot's id, its one
+    run."""
     _, name = split_job_id(job_id)
     if parse_one_shot_name(name):
         return [_view(ports, timers.get_timer(ports, job_id), {})], None
-    position = None if after is None else _position_at(job_id, after)
+    position: Item | None = None
+    if after is not None:
+        position = {"job_id": job_id, "scheduled_at_ms": after[0], "pk": after[1], "sk": after[2]}
     keys, more = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=limit, after=position, descending=True)
     leases: dict[int, SliceLease] = {}
     items = ports.store.get_many(TIMERS, [{"pk": key["pk"], "sk": key["sk"]} for key in keys]) if keys else []
-    views = [_view(ports, Run.from_item(item), leases) for item in items if item is not None]
-    return views, None if more is None else int(more["scheduled_at_ms"])
-
-
-def _position_at(job_id: str, scheduled_at_ms: int) -> Item:
-    """An index position at a nominal instant: the table's keys only break ties, and there are none to break."""
-    return {"job_id": job_id, "scheduled_at_ms": scheduled_at_ms, "pk": " ", "sk": " "}
+    views = [view for item in items if item is not None and (view := _readable(ports, item, leases)) is not None]
+    return views, None if more is None else (int(more["scheduled_at_ms"]), str(more["pk"]), str(more["sk"]))
 
 
 def list_runs(
@@ -112,14 +114,19 @@ def _bucket_runs(
     for item in items:
         if "run_ref" in item:
             continue  # a retry: it shows in the attempts of its run
-        try:
-            view = _view(ports, Run.from_item(item), leases)
-        except Unreadable as error:
-            ports.signals.log("unreadable_in_history", why=str(error))
-            continue
-        if wanted.team in ("", view.run.key.team) and wanted.status in ("", view.status):
+        view = _readable(ports, item, leases)
+        if view is not None and wanted.team in ("", view.run.key.team) and wanted.status in ("", view.status):
             views.append(view)
     return sorted(views, key=lambda v: (v.run.key.fire_at_ms, v.run.key.sk), reverse=True)
+
+
+def _readable(ports: Ports, item: Item, leases: dict[int, SliceLease]) -> RunView | None:
+    """One item that can not be read must not hide the others."""
+    try:
+        return _view(ports, Run.from_item(item), leases)
+    except Unreadable as error:
+        ports.signals.log("unreadable_in_history", why=str(error))
+        return None
 
 
 def _view(ports: Ports, run: Run, leases: dict[int, SliceLease]) -> RunView:

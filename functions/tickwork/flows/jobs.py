@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tickwork.core import chain, lifecycle
+from tickwork.core.changing import as_read
 from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.records import ACTIVE, DELETED, CatchUp, Job, Next, Work, next_attributes
 from tickwork.core.schedule import schedule_from_spec
 from tickwork.core.tables import BY_TEAM, JOBS
-from tickwork.core.writes import Absent, AllOf, Committed, Condition, Is, Item, Put, Update, Write, all_of
+from tickwork.core.writes import Absent, Committed, Condition, Item, Put, Update, Write
 from tickwork.flows import calendars, creating
 from tickwork.flows.commit import commit
 from tickwork.flows.timers import keep_payload
@@ -40,6 +41,7 @@ class NewJob:
     tolerance_s: int
     catch_up: CatchUp
     fingerprint: str
+    exact_reason: str = ""
 
 
 def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
@@ -56,14 +58,20 @@ def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
 
 
 def _same_job(ports: Ports, standing: Job, new: NewJob) -> Job:
-    if standing.fingerprint != new.fingerprint:
+    if standing.fingerprint != new.fingerprint and not _has_content(standing, new):
         raise AlreadyExists(
             f"job {standing.job_id} exists with other content (version {standing.version})",
             field="name",
-            remedy="choose another name, or delete the job first",
+            remedy="choose another name, or change the job with PATCH /jobs/{id}",
         )
-    _see_to_next(ports, standing)  # the first request may have died before it did
+    see_to_next(ports, standing)  # the first request may have died before it did
     return standing
+
+
+def _has_content(job: Job, new: NewJob) -> bool:
+    """Whether a job that was changed since has come to be what is asked for. (A payload kept apart is not compared.)"""
+    asked = (new.schedule, new.work, new.tolerance_s, new.catch_up, new.exact_reason)
+    return (job.schedule, job.work, job.tolerance_s, job.catch_up, job.exact_reason) == asked
 
 
 def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
@@ -82,6 +90,7 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
         created_at_ms=now_ms,
         fired_through_ms=passed_ms,
         fingerprint=new.fingerprint,
+        exact_reason=new.exact_reason,
     )
     (job,) = calendars.equip(ports, [job])
     job = replace(job, planned_with=chain.planned_with(job))
@@ -106,7 +115,7 @@ def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
     key = job.next_key(ports.layout.cell)
     assert key is not None
     creating.prepare_slices(ports, [key])
-    unchanged: Condition = Absent() if standing is None else _as_read(standing)
+    unchanged: Condition = Absent() if standing is None else as_read(standing)
     put = Put(JOBS, job.to_item(), unchanged)
     result = commit(ports, put, chain.materialise(job, key, ports.clock.now_ms()))
     if isinstance(result, Committed):
@@ -115,7 +124,8 @@ def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
     return False
 
 
-def _see_to_next(ports: Ports, job: Job) -> None:
+def see_to_next(ports: Ports, job: Job) -> None:
+    """The creator's rule for a job's pending occurrence."""
     key = job.next_key(ports.layout.cell)
     if key is not None:
         creating.follow_up(ports, [key])
@@ -170,19 +180,11 @@ def _deletion(ports: Ports, job: Job) -> list[Write]:
         "version": job.version + 1,
         "expires_at_s": now_ms // SECOND_MS + retention_s,
     } | next_attributes(None)
-    writes: list[Write] = [Update(JOBS, job.key(), _as_read(job), set=tombstone)]
+    writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone)]
     key = job.next_key(ports.layout.cell)
     if key is not None:
         writes.append(chain.end_pending(key, lifecycle.CANCEL, "the job was deleted", now_ms, retention_s))
     return writes
-
-
-def _as_read(job: Job) -> AllOf:
-    return all_of(
-        Is("version", job.version),
-        Is("status", job.status),
-        Is("next_scheduled_at_ms", job.next.scheduled_at_ms if job.next else 0),
-    )
 
 
 def replanned(job: Job, upcoming: Next | None) -> Update:
@@ -190,7 +192,7 @@ def replanned(job: Job, upcoming: Next | None) -> Update:
     return Update(
         JOBS,
         job.key(),
-        _as_read(job),
+        as_read(job),
         set=next_attributes(upcoming) | {"status": ACTIVE, "planned_with": chain.planned_with(job)},
         remove=("reason",),
     )

@@ -7,6 +7,7 @@ by what clients were told (`checks.ledger.accepted`, `.cancelled`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tickwork.core import lifecycle
@@ -16,14 +17,14 @@ from tickwork.core.keys import parse_ledger_key
 from tickwork.core.schedule import parse_schedule
 from tickwork.core.tables import TIMERS
 from tickwork.core.writes import Item
-from tickwork.flows import cancelling, dead_letters, jobs, timers
+from tickwork.flows import cancelling, changing, dead_letters, jobs, timers
 from tickwork.flows.dead_letters import Order
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
 from tickwork.sim.process import FAILED, Process
 
 if TYPE_CHECKING:
-    from tickwork.sim.shape import JobPlan, TimerPlan
+    from tickwork.sim.shape import ChangePlan, JobPlan, PausePlan, TimerPlan
     from tickwork.sim.world import World
 
 _PATIENCE_MS = 12 * SECOND_MS
@@ -99,6 +100,42 @@ def create_job(world: World, plan: JobPlan, fingerprint: str = "same") -> None:
         new = NewJob(plan.team, plan.name, schedule, plan.work, plan.tolerance_s, plan.catch_up, fingerprint)
         _, is_new = jobs.create_job(process.ports, new)
         world.seen["job created" if is_new else "job existed"] += 1
+
+    request(world, call, again=True)
+
+
+def change_job(world: World, plan: JobPlan, change: ChangePlan) -> None:
+    """Change a job at the version it has when the client looks; a repeated request names the same version."""
+    job_id = f"{plan.team}:{plan.name}"
+    versions: list[int] = []
+
+    def call(process: Process) -> None:
+        if not versions:
+            versions.append(jobs.get_job(process.ports, job_id).version)
+        schedule = parse_schedule(change.schedule, now_ms=process.now_ms(), job_id=job_id).spec
+        work = replace(plan.work, max_duration_s=3_600) if change.limited else plan.work
+        what = f"change of {change.at_ms}"
+        new = NewJob(plan.team, plan.name, schedule, work, change.tolerance_s, plan.catch_up, what)
+        changing.update_job(process.ports, job_id, versions[0], lambda _: new)
+        world.seen["job changed"] += 1
+
+    request(world, call, again=True)
+
+
+def pause_job(world: World, job_id: str, pause: PausePlan) -> None:
+    until_ms = world.kernel.now_ms + pause.ends_after_ms if pause.ends_after_ms else 0
+
+    def call(process: Process) -> None:
+        changing.pause_job(process.ports, job_id, "ops", "maintenance", until_ms)
+        world.seen["job paused"] += 1
+
+    request(world, call, again=True)
+
+
+def resume_job(world: World, job_id: str) -> None:
+    def call(process: Process) -> None:
+        _, was_paused = changing.resume_job(process.ports, job_id, "ops")
+        world.seen["job resumed" if was_paused else "job was not paused"] += 1
 
     request(world, call, again=True)
 

@@ -33,9 +33,22 @@ class Crashed(BaseException):
 
 class Process:
     """One process. `owed` are the pending items it has put behind a cursor and must see to before it answers;
-    `tokens` the fencing tokens it was granted, by slice or run; `gave_up` that its caller was told of a failure."""
+    `tokens` the fencing tokens it was granted, by slice or run; `gave_up` that its caller was told of a failure;
+    `began_ms` its own wall clock when it began."""
 
-    __slots__ = ("_frozen_ms", "gave_up", "host", "kind", "name", "owed", "ports", "state", "tokens", "world")
+    __slots__ = (
+        "_frozen_ms",
+        "began_ms",
+        "gave_up",
+        "host",
+        "kind",
+        "name",
+        "owed",
+        "ports",
+        "state",
+        "tokens",
+        "world",
+    )
 
     def __init__(self, world: World, kind: str, body: Callable[[Process], None], host: int | None = None) -> None:
         self.world = world
@@ -48,6 +61,7 @@ class Process:
         self.owed: set[str] = set()
         self.tokens: dict[str, int] = {}
         self._frozen_ms = 0
+        self.began_ms = self.now_ms()
         self.ports = sim_ports(self)
         greenlet(self._run).switch(body)
 

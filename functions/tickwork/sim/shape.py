@@ -5,7 +5,7 @@ Even the shape is drawn from the seed. Worlds are small: a bug shows in a small 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -51,8 +51,27 @@ class TimerPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """A change of a job: another schedule, another tolerance, a limit that makes its starts read the definition."""
+
+    at_ms: int
+    schedule: dict[str, Any]
+    tolerance_s: int
+    limited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PausePlan:
+    """A pause that ends by itself after some time (0: never), or is ended by somebody (0: by nobody)."""
+
+    at_ms: int
+    ends_after_ms: int
+    resume_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A job that is created, perhaps again, deleted, and perhaps created once more."""
+    """A job that is created, perhaps again, deleted, and perhaps created once more; meanwhile changed and paused."""
 
     team: str
     name: str
@@ -62,6 +81,8 @@ class JobPlan:
     work: Work
     create_at_ms: tuple[int, ...]
     delete_at_ms: tuple[int, ...]
+    changes: tuple[ChangePlan, ...] = ()
+    pauses: tuple[PausePlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +106,9 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     slices = rng.choice((1, 1, 2))
     timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 3, 5))))
     jobs = tuple(_job(rng, start_ms, safety_ms, n) for n in range(rng.choice((0, 1, 1, 2, 3))))
+    # Drawn apart, so that a seed without changes has the history that it had before there were any.
+    changing = Random(start_ms)
+    jobs = tuple(_with_changes(changing, job, start_ms + safety_ms) for job in jobs)
     return Shape(
         start_ms,
         safety_ms,
@@ -153,3 +177,37 @@ def _job(rng: Random, start_ms: int, safety_ms: int, number: int) -> JobPlan:
         tuple(creates),
         tuple(deletes),
     )
+
+
+def _with_changes(rng: Random, job: JobPlan, until_ms: int) -> JobPlan:
+    """The job with changes and pauses after it is created, most of them just beside an occurrence: there they hurt."""
+    if rng.random() < 0.5:
+        return job
+    from_ms = min(job.create_at_ms)
+    changes = tuple(
+        ChangePlan(
+            _close_to_an_occurrence(rng, from_ms, until_ms),
+            rng.choice(_SCHEDULES),
+            rng.choice((job.tolerance_s, 0, 2)),
+            rng.random() < 0.3,
+        )
+        for _ in range(rng.choice((0, 1, 1, 2, 5)))
+    )
+    pauses = tuple(_pause(rng, from_ms, until_ms) for _ in range(rng.choice((0, 1, 1, 3))))
+    return replace(job, changes=changes, pauses=pauses)
+
+
+def _pause(rng: Random, from_ms: int, until_ms: int) -> PausePlan:
+    at_ms = _close_to_an_occurrence(rng, from_ms, until_ms)
+    lasts_ms = rng.choice((5, 20, 20, 60, 200)) * SECOND_MS
+    ends_after_ms, resume_at_ms = rng.choice(((lasts_ms, 0), (0, at_ms + lasts_ms), (lasts_ms, at_ms + lasts_ms // 2)))
+    return PausePlan(at_ms, ends_after_ms, resume_at_ms)
+
+
+def _close_to_an_occurrence(rng: Random, from_ms: int, until_ms: int) -> int:
+    """An instant between the two; mostly just beside a multiple of five seconds, where most schedules are due: before
+    it, or when its window is read, by a host whose clock is late."""
+    at_ms = rng.randrange(from_ms, max(from_ms + 1, until_ms))
+    if rng.random() < 0.3:
+        return at_ms
+    return at_ms + -at_ms % (5 * SECOND_MS) - rng.choice((0, 2, 5, 20, 200, -300, -700, -1_100))

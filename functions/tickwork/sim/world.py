@@ -16,7 +16,7 @@ from tickwork.sim.faults import Faults, draw_faults
 from tickwork.sim.kernel import Kernel, Livelock
 from tickwork.sim.poison import garble_schedule, plant_poison
 from tickwork.sim.queue import SimQueue
-from tickwork.sim.shape import CELL, POOL, Shape, TimerPlan, draw_shape
+from tickwork.sim.shape import CELL, POOL, JobPlan, Shape, TimerPlan, draw_shape
 from tickwork.sim.store import WatchedStore
 from tickwork.sim.violation import Violation
 
@@ -129,17 +129,28 @@ class World:
         for timer in self.shape.timers:
             at(timer.at_ms, partial(clients.create_timers, self, timer))
         for job in self.shape.jobs:
+            job_id = f"{job.team}:{job.name}"
             for number, when_ms in enumerate(job.create_at_ms):
                 other = "other" if number == 1 and self.rng.random() < 0.3 else "same"
                 at(when_ms, partial(clients.create_job, self, job, other))
+            self._plan_changes(job, job_id)
             for when_ms in job.delete_at_ms:
-                at(when_ms, partial(clients.delete_job, self, f"{job.team}:{job.name}"))
+                at(when_ms, partial(clients.delete_job, self, job_id))
                 if self.rng.random() < _AUDITED_DELETES:
                     at(when_ms + self.rng.randrange(3 * SECOND_MS), partial(servers.audit, self))
         for when_ms in self.shape.cancel_runs_at_ms:
             at(when_ms, partial(clients.cancel_run, self))
         for when_ms in self.shape.replays_at_ms:
             at(when_ms, partial(clients.replay_dead, self))
+
+    def _plan_changes(self, job: JobPlan, job_id: str) -> None:
+        at = self.kernel.at
+        for change in job.changes:
+            at(change.at_ms, partial(clients.change_job, self, job, change))
+        for pause in job.pauses:
+            at(pause.at_ms, partial(clients.pause_job, self, job_id, pause))
+            if pause.resume_at_ms:
+                at(pause.resume_at_ms, partial(clients.resume_job, self, job_id))
 
     def _sometime(self) -> int:
         return self.shape.start_ms + self.rng.randrange(self.shape.safety_ms)

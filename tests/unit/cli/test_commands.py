@@ -47,6 +47,40 @@ def test_a_job_is_created_shown_listed_and_deleted(url: str) -> None:
     assert run(url, "jobs", "show", "payments:nightly").exit_code == 2
 
 
+def test_a_job_is_changed_paused_and_resumed(url: str) -> None:
+    run(url, "jobs", "create", "payments:nightly", "--cron", "0 2 * * *", "--pool", "payments", "--handler", "settle")
+
+    changed = run(url, "jobs", "update", "payments:nightly", "--cron", "30 2 * * *", "--max-attempts", "2",
+                  "--change", '{"max_duration_s": 600}', "--json")  # fmt: skip
+    job = json.loads(changed.stdout)
+    assert (job["version"], job["schedule"]["cron"], job["max_duration_s"]) == (2, "30 2 * * *", 600)
+    assert job["target"] == {"pool": "payments", "handler": "settle"}
+    stale = run(url, "jobs", "update", "payments:nightly", "--version", "1", "--lease", "90")
+    assert (stale.exit_code, "version 2, not 1" in stale.stderr) == (2, True)
+    assert run(url, "jobs", "update", "payments:nightly").exit_code == 2
+
+    paused = run(url, "jobs", "pause", "payments:nightly", "--by", "ann", "--reason", "bank holiday")
+    assert "by ann: bank holiday (until it is resumed)" in paused.stdout
+    assert "paused" in run(url, "jobs", "list", "--team", "payments").stdout
+    resumed = run(url, "jobs", "resume", "payments:nightly", "--by", "bob", "--json")
+    assert json.loads(resumed.stdout)["status"] == "active"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--pool", "payments"], "give one of --cron"),
+        (["--cron", "0 2 * * *"], "give --pool"),
+        (["--tz", "Europe/Berlin", "--pool", "payments"], "--tz goes with"),
+        (["--cron", "0 2 * * *", "--rate", "1 hour", "--pool", "payments"], "exactly one of"),
+    ],
+    ids=str,
+)
+def test_a_job_without_a_schedule_or_a_pool_is_refused_before_it_is_sent(options: list[str], says: str) -> None:
+    refused = run("http://127.0.0.1:9", "jobs", "create", "payments:nightly", *options)
+    assert (refused.exit_code, says in refused.stderr) == (2, True), refused.stderr
+
+
 def test_a_refusal_goes_to_stderr_with_what_to_change_and_exit_code_2(url: str) -> None:
     refused = run(url, "jobs", "create", "payments:nightly", "--cron", "0 0 30 2 *", "--pool", "payments")
 

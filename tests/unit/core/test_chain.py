@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core import chain, lifecycle
+from tickwork.core.pauses import PAUSES_KEPT_MAX, Pause, end_pause, pause_in_force, with_pause
 from tickwork.core.records import FINISHED, CatchUp, Job, Next, Work
 from tickwork.core.schedule import parse_schedule
 from tickwork.core.tables import JOBS
@@ -123,3 +124,60 @@ def test_jitter_moves_the_fire_time_and_never_the_nominal_one() -> None:
     assert upcoming.scheduled_at_ms == NOW_MS + EVERY
     assert 0 <= upcoming.fire_at_ms - upcoming.scheduled_at_ms < 20_000
     assert upcoming == chain.following(jittered, NOW_MS, 4)
+
+
+# --- pauses ---------------------------------------------------------------------------------------------------
+
+
+def paused(from_minute: int, until_minute: int = 0, catch_up: CatchUp | None = None) -> Job:
+    until_ms = NOW_MS + until_minute * EVERY if until_minute else 0
+    pause = Pause("ops", "maintenance", NOW_MS + from_minute * EVERY, until_ms)
+    return replace(JOB, pauses=(pause,), catch_up=catch_up or CatchUp())
+
+
+@pytest.mark.parametrize("late_ms", [-2_000, 0, 500])
+def test_a_paused_occurrence_is_skipped_however_early_or_late_its_scanner_is(late_ms: int) -> None:
+    step = chain.plan_step(paused(0), DUE, NOW_MS + late_ms, 1)
+    assert (step.fires, minutes(step)) == (False, [0])
+    assert step.skipped[0].reason == "paused by ops: maintenance"
+    assert step.next == Next(NOW_MS + EVERY, NOW_MS + EVERY, 0)
+
+
+@pytest.mark.parametrize(
+    ("job", "skipped", "next_minute", "fires"),
+    [
+        (paused(0, 2), [0, 1, 2, 3, 4], 5, False),
+        (paused(0, 2, CatchUp("all")), [0, 1], 2, False),
+        (paused(1), [], 1, True),
+        (paused(-5, 0), [0, 1, 2, 3, 4, 5], 6, False),
+        (paused(2, 4, CatchUp("all")), [], 1, True),
+        (paused(2, 4, CatchUp("none")), [0, 1, 2, 3, 4, 5], 6, False),
+        (paused(2, 5, CatchUp("last", 2)), [0], 1, False),
+    ],
+    ids=str,
+)
+def test_after_an_outage_a_pause_and_the_policy_decide_together(
+    job: Job, skipped: list[int], next_minute: int, fires: bool
+) -> None:
+    """Six occurrences were missed, 0 to 5. What was paused is not what `latest` and `last` count."""
+    step = chain.plan_step(job, DUE, NOW_MS + 5 * EVERY + 1_000, 1)
+    if fires:
+        assert (minutes(step), step.fires) == ([], True)
+        return
+    assert minutes(step) == skipped
+    assert step.next is not None
+    assert (step.next.scheduled_at_ms - NOW_MS) // EVERY == next_minute
+
+
+@given(st.lists(st.tuples(st.integers(1, 100), st.booleans()), max_size=30))
+def test_of_any_pauses_and_resumes_at_most_one_is_in_force_and_none_is_forgotten(calls: list[tuple[int, bool]]) -> None:
+    pauses: tuple[Pause, ...] = ()
+    for at_ms, resumes in calls:
+        if resumes:
+            pauses = end_pause(pauses, at_ms, "ops")
+            assert pause_in_force(pauses, at_ms) is None
+        else:
+            pauses = with_pause(pauses, Pause("ops", "why", at_ms), 0)
+            assert pause_in_force(pauses, at_ms) is pauses[-1]
+        assert sum(not pause.until_ms for pause in pauses) <= 1
+        assert len(pauses) <= PAUSES_KEPT_MAX

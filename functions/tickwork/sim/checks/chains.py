@@ -36,10 +36,20 @@ class ChainChecks:
             return
         if before["status"] != "active" or after["status"] not in ("active", "finished", "error"):
             return
+        if before["version"] != after["version"]:
+            self._check_change(process, before)
+            return
         self._check_fence(process, before)
         if after["fired_through_ms"] < before["next_scheduled_at_ms"]:
             what = f"{process.name} moved {after['job_id']} without passing {before['next_scheduled_at_ms']}"
             raise Violation("chain-unbroken", what)
+
+    def _check_change(self, process: Process, before: Item) -> None:
+        """A change of the definition gives up only what was not due yet when it was asked for."""
+        scheduled_at_ms = before["next_scheduled_at_ms"]
+        if scheduled_at_ms <= process.began_ms:
+            what = f"{process.name} changed {before['job_id']}, and gave up {scheduled_at_ms}, which was due"
+            raise Violation("every-end-recorded", what)
 
     def settled(self, changes: tuple[Change, ...]) -> None:
         """After a transaction: the jobs it touched are whole."""
@@ -59,6 +69,7 @@ class ChainChecks:
             self._check_whole(job)
             if before is not None and before["status"] == "active":
                 self._check_gap(before, job)
+                self._check_passed(before, job)
 
     def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
         """The occurrences that ended as their job's next: never passed by firing, so nobody may send them."""
@@ -90,13 +101,31 @@ class ChainChecks:
         scheduled_at_ms = job["next_scheduled_at_ms"]
         if scheduled_at_ms <= job["fired_through_ms"]:
             raise Violation("chain-unbroken", f"the next of {job['job_id']} was passed already: {job}")
-        key = LedgerKey(
-            self._world.cell, job["next_shard"], job["next_fire_at_ms"], job["team"], job["name"], scheduled_at_ms
-        )
+        key = self._next_key(job)
         item = self._world.tables.standing(TIMERS, key.as_item())
         if item is None or item["status"] != "pending":
             status = "missing" if item is None else item["status"]
             raise Violation("chain-unbroken", f"the next of {job['job_id']} ({key.ref}) is {status}")
+
+    def _check_passed(self, before: Item, after: Item) -> None:
+        """The occurrence that was next: given up by whoever changed the job, skipped while the job was paused."""
+        passed_ms = before["next_scheduled_at_ms"]
+        place = ("next_scheduled_at_ms", "next_fire_at_ms", "next_shard")
+        if not passed_ms or [before[name] for name in place] == [after[name] for name in place]:
+            return
+        item = self._world.tables.standing(TIMERS, self._next_key(before).as_item())
+        status = item["status"] if item else "missing"
+        if before["version"] != after["version"] and status == "pending":
+            raise Violation("one-run", f"a change of {before['job_id']} has left {passed_ms} pending")
+        is_paused = any(
+            pause["from_ms"] <= passed_ms < pause.get("until_ms", passed_ms + 1) for pause in before.get("pauses", ())
+        )
+        if is_paused and status not in ("skipped", "cancelled") and after["status"] != "error":
+            raise Violation("cancelled-stays", f"{before['job_id']} passed {passed_ms}, {status}, while it was paused")
+
+    def _next_key(self, job: Item) -> LedgerKey:
+        at_ms, fire_ms = job["next_scheduled_at_ms"], job["next_fire_at_ms"]
+        return LedgerKey(self._world.cell, job["next_shard"], fire_ms, job["team"], job["name"], at_ms)
 
     def _check_gap(self, before: Item, after: Item) -> None:
         """Every nominal instant between the old next and the new one has its record."""

@@ -1,9 +1,18 @@
 """The planted bugs: each a small change of production code that leaves out, or turns around, one step on which an
 invariant rests."""
 
-from tickwork.sim.planted import attempting, backlogs, chains, creators, leases, reconciler, window
+from tickwork.sim.planted import attempting, backlogs, chains, changes, creators, leases, reconciler, window
 from tickwork.sim.planted.bug import Bug, Patch
 
-PLANTED = (*leases.BUGS, *window.BUGS, *creators.BUGS, *chains.BUGS, *attempting.BUGS, *reconciler.BUGS, *backlogs.BUGS)
+PLANTED = (
+    *leases.BUGS,
+    *window.BUGS,
+    *creators.BUGS,
+    *chains.BUGS,
+    *changes.BUGS,
+    *attempting.BUGS,
+    *reconciler.BUGS,
+    *backlogs.BUGS,
+)
 
 __all__ = ["PLANTED", "Bug", "Patch"]

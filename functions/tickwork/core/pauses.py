@@ -1,0 +1,75 @@
+"""Pauses of a job: spans of nominal time whose occurrences are skipped, with who paused it and why (F12).
+
+A paused job keeps its chain: each occurrence in the span is recorded as skipped when it comes due, and the next one is
+materialised. So a pause ends by itself at its `until`, and nothing has to be woken up for that (chain-unbroken,
+every-end-recorded). It goes by nominal time, so a late scanner decides as a punctual one: what was due before the
+pause still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+PAUSES_KEPT_MAX = 10
+"""More than this many between two occurrences of a job, and the oldest is forgotten: what it covered then runs late."""
+
+REASON_CHARS_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Occurrences with from_ms <= nominal time < until_ms are skipped; `until_ms` 0: until somebody resumes the job."""
+
+    by: str
+    reason: str
+    from_ms: int
+    until_ms: int = 0
+    resumed_by: str = ""
+
+    def covers(self, scheduled_at_ms: int) -> bool:
+        return self.from_ms <= scheduled_at_ms and (not self.until_ms or scheduled_at_ms < self.until_ms)
+
+    @property
+    def skip_reason(self) -> str:
+        return f"paused by {self.by}: {self.reason}"[:REASON_CHARS_MAX]
+
+    def to_item(self) -> dict[str, Any]:
+        item: dict[str, Any] = {"by": self.by, "reason": self.reason, "from_ms": self.from_ms}
+        optional = (("until_ms", self.until_ms), ("resumed_by", self.resumed_by))
+        return item | {name: value for name, value in optional if value}
+
+    @classmethod
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
+        return cls(**item)
+
+
+def pause_at(pauses: Sequence[Pause], scheduled_at_ms: int) -> Pause | None:
+    """The pause that covers a nominal time; of several the latest."""
+    return next((pause for pause in reversed(pauses) if pause.covers(scheduled_at_ms)), None)
+
+
+def pause_in_force(pauses: Sequence[Pause], now_ms: int) -> Pause | None:
+    """The pause that has not ended. One that begins a little later, by another machine's clock, is in force too."""
+    return next((pause for pause in reversed(pauses) if _is_open(pause, now_ms)), None)
+
+
+def with_pause(pauses: Sequence[Pause], new: Pause, passed_ms: int) -> tuple[Pause, ...]:
+    """The pauses with a new one, which ends whichever is in force. `passed_ms`: occurrences up to there are settled,
+    so pauses that ended before it decide nothing any more."""
+    ended = end_pause(pauses, new.from_ms, new.by)
+    needed = (pause for pause in ended if pause.until_ms > max(passed_ms, pause.from_ms))
+    return (*needed, new)[-PAUSES_KEPT_MAX:]
+
+
+def end_pause(pauses: Sequence[Pause], now_ms: int, by: str) -> tuple[Pause, ...]:
+    """The pauses with whichever is in force ended now. Its span stays: what it covered stays skipped."""
+    return tuple(
+        replace(pause, until_ms=max(now_ms, pause.from_ms), resumed_by=by) if _is_open(pause, now_ms) else pause
+        for pause in pauses
+    )
+
+
+def _is_open(pause: Pause, now_ms: int) -> bool:
+    return not pause.until_ms or pause.until_ms > max(now_ms, pause.from_ms)
