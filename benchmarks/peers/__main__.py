@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from pathlib import Path
 
-from benchmarks import lag
+from benchmarks.peers.embedded import Machine
 
 ROOT = Path(__file__).resolve().parents[2]
 DOWN_S = 3
@@ -116,13 +116,13 @@ class Tickwork(Peer):
     name = "tickwork, embedded"
 
     def prepare(self) -> None:
-        self._machine = lag.Machine(self.folder, self.port, worker="benchmarks/peers/worker.py:app")
+        self._machine = Machine(self.folder, self.port, worker="benchmarks/peers/worker.py:app")
         self._machine.environ["EFFECTS"] = str(self.effects)
         self._machine.start(only=("api",))
 
     def fill(self, count: int, due_ms: int) -> None:
         lead_s = due_ms // 1_000 - int(time.time())
-        self._machine.create([0] * count, lead_s=lead_s, handler="effect", quiet=True)
+        self._machine.create(count, lead_s, handler="effect")
 
     def start(self) -> None:
         self._machine.start_children("windows", "worker")
