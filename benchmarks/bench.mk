@@ -19,12 +19,16 @@ bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside b
 	$(BENCH) benchmarks.cold_start
 
 .PHONY: bench-lag
-bench-lag: $(VENV)/.dev $(MINISTACK)/.made ## Fire lag on this machine, steady and in a burst, by stage
-	$(BENCH) benchmarks.lag
+bench-lag: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Fire lag on the deployed local stack, steady and in a burst, by stage (ARGS="--rate 40 --lead 300")
+	$(BENCH) benchmarks.lag $(ARGS)
+
+.PHONY: bench-lag-rate
+bench-lag-rate: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## The highest steady rate that the deployed local stack holds
+	$(BENCH) benchmarks.lag --find-rate $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: $(VENV)/.dev ## The design scale, modelled: lag by lane, busy scanners, hot partitions
-	$(BENCH) benchmarks.scale
+bench-scale: $(VENV)/.dev ## The design scale, simulated: lag by kind, busy scanners, hot partitions; QUICK=1: an eighth
+	$(BENCH) benchmarks.scale $(if $(QUICK),--quick)
 
 .venv-peers/.made: requirements/peers.lock
 	@test -n "$(PYTHON)" || { echo "Python 3.12 or later is needed: name it with make PYTHON=/path/to/python3.13" >&2; exit 1; }

@@ -17,21 +17,20 @@ class Outcome:
 
     lost: int
     doubled: int
-    lags_s: list[float]
-    """Ascending."""
+    lags_ms: list[int]
 
     def lag_s(self, quantile: float) -> float:
         """Not a number when nothing has run."""
-        return at(self.lags_s, quantile) if self.lags_s else math.nan
+        return at(self.lags_ms, quantile) / 1_000 if self.lags_ms else math.nan
 
 
 def outcome(load: Load, effects: Iterable[str]) -> Outcome:
     """`effects`: lines of timer, due and ran, in milliseconds; those of other loads are left out."""
-    due, runs, lags_s = dict(load.timers()), Counter[str](), []
+    due, runs, lags_ms = dict(load.timers()), Counter[str](), list[int]()
     for line in effects:
         timer, _, ran_ms = line.split()
         if timer in due:
             runs[timer] += 1
             if runs[timer] == 1:
-                lags_s.append((int(ran_ms) - due[timer]) / 1_000)
-    return Outcome(len(due) - len(runs), runs.total() - len(runs), sorted(lags_s))
+                lags_ms.append(int(ran_ms) - due[timer])
+    return Outcome(len(due) - len(runs), runs.total() - len(runs), lags_ms)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.lag.cpu import all_processes
 from benchmarks.peers.load import Load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,16 +108,8 @@ class Peer(ABC):
 
 def cpu_of(roots: Iterable[int]) -> float:
     """CPU seconds of these processes, of all that descend from them, and of those of their children that have ended."""
-    used, parent = {}, {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has ended
-            parent[int(folder.name)] = int(fields[1])
-            used[int(folder.name)] = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-    family = set(roots) & used.keys()
-    while more := {pid for pid, of in parent.items() if of in family} - family:
+    processes = all_processes()
+    family = set(roots) & processes.keys()
+    while more := {pid for pid, process in processes.items() if process.parent in family} - family:
         family |= more
-    return sum(used[pid] for pid in family)
+    return sum(processes[pid].own_s + processes[pid].reaped_s for pid in family)

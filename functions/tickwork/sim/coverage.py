@@ -29,6 +29,7 @@ REQUIRED = (
     *("job deleted before", "job active -> error", "job error -> active", "job active -> finished"),
     *("run cancelled at once", "run cancelled on request", "ended cancelled", "replay ordered"),
     *("job changed", "job paused", "job resumed", "item paused by ops: maintenance", "told VersionConflict"),
+    *("start declined no_slot", "slots_recovered", "heartbeat declined timed_out", "runs.timed_out_total"),
     *("item waiting -> cancelled", "item running -> cancelled", "item dead -> waiting"),
     *("backlog_opened", "backlog_closed"),
     *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
-from tickwork.core.records import CatchUp, RetryPolicy, Work
+from tickwork.core.records import CatchUp, Resource, RetryPolicy, Work
 from tickwork.ports import Layout
 
 CELL = "sim"
@@ -34,6 +34,8 @@ _CATCH_UPS = (
     CatchUp("all", max_lateness_s=90),
     CatchUp("latest", max_lateness_s=30),
 )
+_LIMITED_SEEDS = 0.3
+_RESOURCES = (Resource("db", 1), Resource("db", 2), Resource("api", 3))
 _AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
 
 
@@ -109,6 +111,9 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     # Drawn apart, so that a seed without changes has the history that it had before there were any.
     changing = Random(start_ms)
     jobs = tuple(_with_changes(changing, job, start_ms + safety_ms) for job in jobs)
+    if changing.random() < _LIMITED_SEEDS:
+        timers = tuple(replace(timer, work=_limited(changing, timer.work)) for timer in timers)
+        jobs = tuple(replace(job, work=_limited(changing, job.work)) for job in jobs)
     return Shape(
         start_ms,
         safety_ms,
@@ -211,3 +216,13 @@ def _close_to_an_occurrence(rng: Random, from_ms: int, until_ms: int) -> int:
     if rng.random() < 0.3:
         return at_ms
     return at_ms + -at_ms % (5 * SECOND_MS) - rng.choice((0, 2, 5, 20, 200, -300, -700, -1_100))
+
+
+def _limited(rng: Random, work: Work) -> Work:
+    """Most of a team's work shares a resource, not always with the same idea of its size; some may not take long."""
+    resources = tuple(rng.sample(_RESOURCES[::2], 2)) if rng.random() < 0.2 else (rng.choice(_RESOURCES),)
+    return replace(
+        work,
+        resources=resources if rng.random() < 0.8 else (),
+        max_duration_s=rng.choice((0, 0, 35, 100)),
+    )

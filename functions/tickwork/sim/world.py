@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ class World:
         self.slices_seen: list[set[str]] = [set() for _ in self.host_skews_ms]
         self.checks = Checks(self)
         self.queues = {
-            queues.TICKS.name: SimQueue(self, queues.TICKS, partial(servers.scan, self), 10),
+            queues.TICKS.name: SimQueue(self, queues.TICKS, partial(servers.scan, self), queues.TICKS_PER_BATCH),
             queues.ready_queue(POOL): SimQueue(self, queues.ready(POOL), partial(servers.work, self), 1),
         }
         self.tick_every_ms = _TICK_EVERY_MS
@@ -224,6 +225,6 @@ class World:
     def _fresh_timer(self, ahead_s: int) -> None:
         """A timer of the time after the faults."""
         now_ms = self.kernel.now_ms
-        work = self.shape.timers[0].work
+        work = replace(self.shape.timers[0].work, resources=())  # it must not wait for anybody
         plan = TimerPlan(now_ms, now_ms + ahead_s * SECOND_MS, 1, work, "pay", f"fresh-{ahead_s}", None)
         clients.create_timers(self, plan, self.fresh)

@@ -25,7 +25,7 @@ def test_a_timer_without_an_effect_is_lost_and_a_second_effect_is_a_double() -> 
     came = outcome(load, effects)
 
     assert (came.lost, came.doubled) == (2, 1)
-    assert came.lags_s == [0.5, 1.5]
+    assert came.lags_ms == [500, 1_500]
 
 
 def test_a_timer_that_ran_three_times_counts_as_two_doubles() -> None:
@@ -37,7 +37,7 @@ def test_a_timer_that_ran_three_times_counts_as_two_doubles() -> None:
 def test_nothing_ran() -> None:
     came = outcome(Load("burst", 3, DUE_MS), [])
 
-    assert (came.lost, came.doubled, came.lags_s) == (3, 0, [])
+    assert (came.lost, came.doubled, came.lags_ms) == (3, 0, [])
 
 
 def test_quantiles_of_the_lag_reach_from_the_median_to_the_last_one() -> None:
@@ -51,7 +51,7 @@ def test_a_steady_load_is_due_rate_by_rate_and_its_lag_is_counted_from_its_own_s
     load = Load("steady", 5, DUE_MS, rate=2)
 
     assert [due_ms - DUE_MS for _, due_ms in load.timers()] == [0, 0, 1_000, 1_000, 2_000]
-    assert outcome(load, ["steady-4 1002000 1002250"]).lags_s == [0.25]
+    assert outcome(load, ["steady-4 1002000 1002250"]).lags_ms == [250]
 
 
 def test_the_cpu_of_a_process_includes_what_its_children_use() -> None:

@@ -13,6 +13,7 @@ from tickwork.core.tables import JOBS, LEASES, TIMERS
 from tickwork.sim.checks.chains import ChainChecks
 from tickwork.sim.checks.cursors import CursorChecks
 from tickwork.sim.checks.ledger import LedgerChecks
+from tickwork.sim.checks.slots import SlotChecks
 from tickwork.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Checks:
         self.ledger = LedgerChecks(world)
         self.cursors = CursorChecks(world)
         self.chains = ChainChecks(world)
+        self.slots = SlotChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -39,11 +41,13 @@ class Checks:
             if table is TIMERS:
                 self.ledger.changed(process, before, after)
                 self.cursors.item_changed(process, before, after)
+                self.slots.changed(process, before, after)
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
         self.chains.settled(changes)
+        self.slots.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:

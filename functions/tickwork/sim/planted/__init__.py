@@ -1,7 +1,7 @@
 """The planted bugs: each a small change of production code that leaves out, or turns around, one step on which an
 invariant rests."""
 
-from tickwork.sim.planted import attempting, backlogs, chains, changes, creators, leases, reconciler, window
+from tickwork.sim.planted import attempting, backlogs, chains, changes, creators, leases, reconciler, slots, window
 from tickwork.sim.planted.bug import Bug, Patch
 
 PLANTED = (
@@ -11,6 +11,7 @@ PLANTED = (
     *chains.BUGS,
     *changes.BUGS,
     *attempting.BUGS,
+    *slots.BUGS,
     *reconciler.BUGS,
     *backlogs.BUGS,
 )
