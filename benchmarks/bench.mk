@@ -19,11 +19,11 @@ bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside b
 	$(BENCH) benchmarks.cold_start
 
 .PHONY: bench-lag
-bench-lag: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Fire lag on the deployed local stack, steady and in a burst, by stage (ARGS="--rate 40 --lead 300")
+bench-lag: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Fire lag on the deployed local stack by stage: steady, a burst, the highest rate (ARGS="--lead 20")
 	$(BENCH) benchmarks.lag $(ARGS)
 
 .PHONY: bench-lag-rate
-bench-lag-rate: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## The highest steady rate that the deployed local stack holds
+bench-lag-rate: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Only the highest steady rate that the deployed local stack holds
 	$(BENCH) benchmarks.lag --find-rate $(ARGS)
 
 .PHONY: bench-scale

@@ -1,7 +1,8 @@
 """Fire lag and load on the deployed local stack: CDK's stacks on MiniStack, API, Lambdas and worker processes.
 
-`make bench-lag`: a steady rate, then a burst due in one second. `make bench-lag-rate`: the highest steady rate. All of
-it from records: the ledger, the scanner's log lines, the workers' notes. Ends with 1 when a timer was lost.
+`make bench-lag`: a steady rate, a burst due in one second, and rates stepped up until one is not held; `make
+bench-lag-rate`: only the last. All of it from records: the ledger, the scanner's log lines, the workers' notes. Ends
+with 1 when a timer was lost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.lag import cpu
@@ -25,10 +27,12 @@ WARM_UP = (10, 5)
 """Rate and seconds of a load that is not counted: every function has been started cold by then."""
 LEAD_S = 250
 """From creation to the due second: the ticker brings the ticks. Below 240 a creator may have to."""
-BURST_LEAD_S = 40
+BURST_LEAD_S = 20
+BURST_DRAINS_S = 60
+"""What is left for creating all of the ladder, and for the burst to drain, before the ladder begins."""
 RATES = (40, 60, 80, 100, 120, 140)
-RATE_FOR_S = 30
-RATE_GAP_S = 10
+RATE_FOR_S = 20
+RATE_GAP_S = 8
 """Between two rates: what is left of one is worked off, and read."""
 
 
@@ -38,7 +42,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--lead", type=int, default=LEAD_S, help="seconds ahead; under 240 creators bring the ticks")
     parser.add_argument("--burst", type=int, default=2_000, help="timers due in one second; 0: none")
-    parser.add_argument("--find-rate", action="store_true", help=f"instead: {RATE_FOR_S} s of each of {RATES}")
+    parser.add_argument("--find-rate", action="store_true", help="only the rates")
+    parser.add_argument("--rates", type=int, nargs="+", default=RATES, help="stepped through until one is not held")
     parser.add_argument("--workers", type=int, default=4, help="worker processes")
     parser.add_argument("--port", type=int, help="of the endpoint; a free one")
     parser.add_argument("--seed", type=int, default=1, help="of the instants at which timers are created")
@@ -49,10 +54,15 @@ def main() -> None:
         stack.wake_ticker()
         bench = Bench(stack, random.Random(chosen.seed))
         bench.steady(*WARM_UP, lead_s=10)
+        print(f"{machine()}\n", flush=True)
+        lost = 0
         if chosen.find_rate:
-            lost = find_rate(bench)
+            ladder = create_ladder(bench, chosen.rates, int(time.time()) + LEAD_S)
         else:
+            until_climb_s = chosen.lead + chosen.seconds + BURST_LEAD_S + BURST_DRAINS_S
+            ladder = create_ladder(bench, chosen.rates, int(time.time()) + until_climb_s)
             lost = steady_and_burst(bench, chosen.rate, chosen.seconds, chosen.lead, chosen.burst)
+        lost += climb(bench, ladder)
     sys.exit(1 if lost else 0)
 
 
@@ -103,7 +113,6 @@ class Bench:
 
 def steady_and_burst(bench: Bench, rate: int, seconds: int, lead_s: int, burst: int) -> int:
     """How many were lost."""
-    print(f"{machine()}; timers created {lead_s} s ahead\n")
     loads = [(f"{rate}/s for {seconds} s", bench.steady(rate, seconds, lead_s), bench.cpu)]
     if burst:
         loads.append((f"{burst} in one second", bench.burst(burst, BURST_LEAD_S), bench.cpu))
@@ -123,20 +132,33 @@ def steady_and_burst(bench: Bench, rate: int, seconds: int, lead_s: int, burst: 
     return sum(load.lost for _, load, _ in loads)
 
 
-def find_rate(bench: Bench) -> int:
-    """Step the rate up until it is not held. All timers are created before the first is due, so that what is seen is
-    firing and running alone. How many were lost of those that were awaited."""
-    print(f"{machine()}; {RATE_FOR_S} s of each rate, timers created before\n")
-    first = int(time.time()) + LEAD_S
-    begins = {rate: first + i * (RATE_FOR_S + RATE_GAP_S) for i, rate in enumerate(RATES)}
-    created = bench.stack.create(orders_at_once({begins[rate] + i: rate for rate in RATES for i in range(RATE_FOR_S)}))
-    print(f"created {len(created.keys)}, {created.refused} refused\n")
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Rates that follow each other, each with the second at which it begins, and the timers of all."""
+
+    begins: Mapping[int, int]
+    created: Created
+
+
+def create_ladder(bench: Bench, rates: Sequence[int], first: int) -> Ladder:
+    """All its timers are created before the first is due, far enough ahead for the ticker to bring the ticks: what is
+    seen at a rate is then firing and running alone."""
+    begins = {rate: first + i * (RATE_FOR_S + RATE_GAP_S) for i, rate in enumerate(rates)}
+    return Ladder(
+        begins,
+        bench.stack.create(orders_at_once({begins[rate] + i: rate for rate in rates for i in range(RATE_FOR_S)})),
+    )
+
+
+def climb(bench: Bench, ladder: Ladder) -> int:
+    """Rate after rate until one is not held. How many were lost of those that were awaited."""
     parts = ", ".join(cpu.PARTS)
+    print(f"\n{RATE_FOR_S} s of each rate, timers created before: {len(ladder.created.keys)}\n")
     print(f"| rate /s | fire lag p50 / p99 s | due to started p50 / p99 s | drained s | lost | cores: {parts} | held |")
     print("|---|---|---|---|---|---|---|", flush=True)
     highest = lost = 0
-    for rate in RATES:
-        load = _load_of_rate(bench, created, begins[rate])
+    for rate, begin in ladder.begins.items():
+        load = _load_of_rate(bench, ladder.created, begin)
         lost += load.lost
         why = why_not_held(load)
         print(
