@@ -30,7 +30,7 @@ LEAD_S = 250
 BURST_LEAD_S = 20
 BURST_DRAINS_S = 60
 """What is left for creating all of the ladder, and for the burst to drain, before the ladder begins."""
-RATES = (40, 60, 80, 100, 120, 140)
+RATES = (40, 80, 120, 140, 160, 180)
 RATE_FOR_S = 20
 RATE_GAP_S = 8
 """Between two rates: what is left of one is worked off, and read."""
