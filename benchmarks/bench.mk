@@ -1,4 +1,5 @@
-# Measurements. Each prints what benchmarks/RESULTS.md quotes; none of them passes or fails.
+# Measurements. Each prints what benchmarks/RESULTS.md quotes; none of them passes or fails, but that bench-peers fails when
+# tickwork loses a timer.
 BENCH := PYTHONPATH=functions:. $(BIN)/python -m
 
 .PHONY: bench-cost
@@ -18,18 +19,29 @@ bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside b
 	$(BENCH) benchmarks.cold_start
 
 .PHONY: bench-lag
-bench-lag: $(VENV)/.dev $(MINISTACK)/.made ## Fire lag on this machine, steady and in a burst, by stage
-	$(BENCH) benchmarks.lag
+bench-lag: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Fire lag on the deployed local stack by stage: steady, a burst, the highest rate (ARGS="--lead 20")
+	$(BENCH) benchmarks.lag $(ARGS)
+
+.PHONY: bench-lag-rate
+bench-lag-rate: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Only the highest steady rate that the deployed local stack holds
+	$(BENCH) benchmarks.lag --find-rate $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: $(VENV)/.dev ## The design scale, modelled: lag by lane, busy scanners, hot partitions
-	$(BENCH) benchmarks.scale
+bench-scale: $(VENV)/.dev ## The design scale, simulated: lag by kind, busy scanners, hot partitions; QUICK=1: an eighth
+	$(BENCH) benchmarks.scale $(if $(QUICK),--quick)
 
-.venv-peers/.made: $(VENV)/.made
+.venv-peers/.made: requirements/peers.lock
+	@test -n "$(PYTHON)" || { echo "Python 3.12 or later is needed: name it with make PYTHON=/path/to/python3.13" >&2; exit 1; }
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python $(PIP) "apscheduler>=3.11,<4" "sqlalchemy>=2,<3" "celery[redis]>=5.5,<6"
+	.venv-peers/bin/python $(PIP) --require-hashes -r requirements/peers.lock
+	@touch $@
+
+BULLMQ := benchmarks/peers/bullmq
+$(BULLMQ)/node_modules/.made: $(BULLMQ)/package-lock.json
+	npm ci --prefix $(BULLMQ) --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 .PHONY: bench-peers
-bench-peers: $(VENV)/.dev $(MINISTACK)/.made .venv-peers/.made ## APScheduler and Celery beside tickwork, with a kill -9 (needs redis-server)
-	$(BENCH) benchmarks.peers
+bench-peers: $(VENV)/.dev $(MINISTACK)/.made .venv-peers/.made $(BULLMQ)/node_modules/.made ## Others beside tickwork, with a kill -9 (needs redis-server, Node; TIMERS=5000, some 25 minutes)
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || { echo "Redis is missing: apt-get install redis-server" >&2; exit 1; }
+	$(BENCH) benchmarks.peers --timers $(or $(TIMERS),5000)

@@ -1,199 +1,236 @@
-"""The design scale on paper: 50 million timers a day, 50,000 a second in a burst, 142,000 due in a second at midnight.
+"""The design scale, simulated: 50 M timers a day, 50,000 a second in a burst, 142,000 due in one second at midnight.
 
-`make bench-scale`. A model, not a measurement: each slice's windows one after the other, every call of a window drawn
-from a latency, with the step sizes of our own flows (how many items a page, a transaction, a batch hold) and the CPU
-that `make bench-scan` measures. Limits of partitions are checked on the fullest of the shards, hashed as ours are.
+`make bench-scale` (with `QUICK=1` an eighth of the slices, at their full load). The production flows run over the
+in-memory store in virtual time, with the latencies and limits of functions/tickwork/sim/scale/figures.py. What it
+prints depends on the seed alone, not on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import gc
+import time
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
 
-from tickwork.aws.sqs import BATCH_MESSAGES_MAX
-from tickwork.core.ids import shard_of
-from tickwork.core.writes import TRANSACTION_WRITES_MAX
-from tickwork.flows.windows import PAGE_ITEMS_MAX
-from tickwork.store.dynamodb import BATCH_GET_MAX
+from tickwork.core.instants import MINUTE_MS, SECOND_MS
+from tickwork.core.records import CatchUp, Work
+from tickwork.core.schedule import default_tolerance_s, parse_schedule, schedule_from_spec
+from tickwork.flows.jobs import NewJob
+from tickwork.flows.timers import NewTimer
+from tickwork.sim.scale.figures import TABLE_UNITS_DEFAULT
+from tickwork.sim.scale.partitions import Hot
+from tickwork.sim.scale.world import Deployment, Load, ScaleWorld
 
-SHARD_WRITES_MAX, SHARD_READS_MAX = 1_000, 3_000
-"""Units a second of one partition key (DynamoDB developer guide, "best practices for partition keys")."""
-ITEM_BYTES, JOB_BYTES = 433, 598
-"""`make bench-cost`, sizes of items."""
-VCPU = 1_024 / 1_769
-"""What the scanner's memory (infra/functions.py) buys of a vCPU."""
-ONE_SHOT_CPU_S, JOB_CPU_S = 1 / 15_000 / VCPU, 1 / 3_800 / VCPU
-"""`make bench-scan`, our code and boto3 together."""
-JOBS_PER_TRANSACTION = (TRANSACTION_WRITES_MAX - 1) // 2
-TICK_DELAY_S = (0.05, 0.4)
-"""From a tick's second to the scanner's first line: median and 99th percentile of SQS's delay and a warm invocation."""
+MIDNIGHT_MS = 1_793_318_400_000  # 2026-10-30T00:00:00Z
+WORK = Work("default", "send-reminder", payload='{"order_id":"5f0c2f2e-9a55-4d53-8f0a-2f9e6b1f2c11","kind":"reminder"}')
+PER_CALL = 100
+TEAMS = 100
 
+EVEN_PER_S, BURST_PER_S, BURST_S = 580, 50_000, 10
+HERD_TIMERS, MIXED_TIMERS, MIXED_JOBS = 142_000, 42_000, 100_000
+EXACT, SPREAD = "exact", "spread"
+KINDS = {"timers": "timers", EXACT: "exact cron", SPREAD: "default cron"}
 
-@dataclass(frozen=True)
-class Latency:
-    """Log-normal, by its median and its 99th percentile, in seconds."""
-
-    median_s: float
-    p99_s: float
-
-    def draw(self, rng: random.Random) -> float:
-        sigma = math.log(self.p99_s / self.median_s) / 2.326
-        return self.median_s * math.exp(rng.gauss(0, sigma))
+type Calls = list[tuple[int, tuple[NewTimer, ...]]]
 
 
-# AWS says "single-digit milliseconds" of DynamoDB, "tens of milliseconds" of SQS, no more: these are on the slow side.
-GET, QUERY, WRITE = Latency(0.004, 0.015), Latency(0.006, 0.025), Latency(0.006, 0.025)
-TRANSACTION, BATCH_GET, SEND = Latency(0.035, 0.150), Latency(0.012, 0.050), Latency(0.010, 0.060)
+def even(share: float, seed: int) -> Load:
+    """One timer a call, due up to 200 s ahead; measured when those of 200 s ago are due too."""
+    rng = Random(seed)
+    start_ms, measured_ms, end_ms = MIDNIGHT_MS, MIDNIGHT_MS + 205 * SECOND_MS, MIDNIGHT_MS + 270 * SECOND_MS
+    calls: Calls = []
+    for n in range(round(EVEN_PER_S * share * 260)):
+        at_ms = start_ms + 2 * SECOND_MS + round(n * SECOND_MS / (EVEN_PER_S * share))
+        calls.append((at_ms, (new_timer(n, at_ms + rng.randrange(5 * SECOND_MS, 200 * SECOND_MS)),)))
+    return Load("50 M a day, even", start_ms, end_ms, tuple(calls), measured_from_ms=measured_ms)
 
 
-@dataclass(frozen=True)
-class Scale:
-    shards: int = 1_024
-    slices: int = 64
-    send_threads: int = 1
+def burst(share: float, seconds: int = BURST_S, name: str = f"{BURST_PER_S:,} a second") -> Load:
+    """Created and due at the same rate, 15 s apart: for some of the time creations, starts and ends come together."""
+    start_ms = MIDNIGHT_MS
+    begin_ms = start_ms + 5 * SECOND_MS
+    calls: Calls = []
+    per_call = max(1, round(PER_CALL * share))
+    count = round(BURST_PER_S * seconds * share / per_call)
+    for n in range(count):
+        at_ms = begin_ms + n * seconds * SECOND_MS // count
+        calls.append((at_ms, tuple(new_timer(n * per_call + i, at_ms + 15 * SECOND_MS) for i in range(per_call))))
+    end_ms = begin_ms + (seconds + 15 + 30) * SECOND_MS
+    return Load(f"{name}, created and due, for {seconds} s", start_ms, end_ms, tuple(calls))
 
 
-def window_s(rng: random.Random, scale: Scale, one_shots: int, jobs: int) -> Iterator[tuple[float, int, int]]:
-    """A window: (seconds since it began, one-shots, jobs) sent by then, batch by batch."""
-    shards = scale.shards // scale.slices
-    now = GET.draw(rng) + WRITE.draw(rng)
-    items = one_shots + jobs
-    pages = max(shards, -(-items // PAGE_ITEMS_MAX))
-    read_s = sum(QUERY.draw(rng) for _ in range(pages))
-    if items == 0:
-        yield now + read_s, 0, 0
-        return
-    rounds = -(-items // PAGE_ITEMS_MAX)
-    for index in range(rounds):
-        now += read_s / rounds
-        some = [n * (index + 1) // rounds - n * index // rounds for n in (one_shots, jobs)]
-        for _ in range(-(-some[1] // BATCH_GET_MAX)):
-            now += BATCH_GET.draw(rng)
-        for _ in range(-(-some[1] // JOBS_PER_TRANSACTION)):
-            now += TRANSACTION.draw(rng)
-        now += some[0] * ONE_SHOT_CPU_S + some[1] * JOB_CPU_S
-        sends = -(-sum(some) // BATCH_MESSAGES_MAX)
-        now += sum(SEND.draw(rng) for _ in range(sends)) / min(scale.send_threads, sends)
-        yield now, some[0], some[1]
+def herd(share: float) -> Load:
+    """All timers of one second, created two minutes before it."""
+    start_ms = MIDNIGHT_MS - 125 * SECOND_MS
+    calls = herd_calls(round(HERD_TIMERS * share), share, start_ms + 5 * SECOND_MS)
+    name = f"midnight: {HERD_TIMERS:,} timers in one second"
+    return Load(name, start_ms, MIDNIGHT_MS + MINUTE_MS, tuple(calls))
 
 
-@dataclass
-class Lags:
-    one_shots: list[float]
-    jobs: list[float]
-    busiest_s: float = 0.0
-    """Of one window, the longest."""
-    busy_s: float = 0.0
-    """Of all slices together."""
+def mixed(share: float, kind: str) -> Load:
+    """Timers and daily jobs of the same midnight, the jobs exact or with the default tolerance."""
+    start_ms = MIDNIGHT_MS - 325 * SECOND_MS
+    calls = herd_calls(round(MIXED_TIMERS * share), share, MIDNIGHT_MS - 2 * MINUTE_MS)
+    jobs = round(MIXED_JOBS * share)
+    spec = parse_schedule({"cron": "0 0 * * *", "zone": "UTC"}, now_ms=start_ms).spec
+    tolerance_s = default_tolerance_s(schedule_from_spec(spec)) if kind == SPREAD else 0
+    registrations = tuple(
+        (start_ms + 5 * SECOND_MS + n * 200 * SECOND_MS // jobs, new_job(f"{kind}-{n:06d}", n, spec, tolerance_s))
+        for n in range(jobs)
+    )
+    name = f"midnight: {MIXED_TIMERS:,} timers and {MIXED_JOBS:,} {KINDS[kind]} jobs"
+    end_ms = MIDNIGHT_MS + (tolerance_s + 60) * SECOND_MS
+    return Load(name, start_ms, end_ms, tuple(calls), registrations)
 
 
-def run(scale: Scale, due: dict[int, tuple[int, int]], seconds: int, seed: int) -> Lags:
-    """Windows of every slice for some seconds; `due` by second: (one-shots, jobs) of all slices together."""
-    rng = random.Random(seed)
-    lags = Lags([], [])
-    for _ in range(scale.slices):
-        free_at, served = 0.0, -1
-        for second in range(seconds):
-            begin = max(second + Latency(*TICK_DELAY_S).draw(rng), free_at)
-            until = int(begin)
-            if until <= served:
-                continue
-            seconds_due = range(served + 1, until + 1)
-            counts = [sum(_share(rng, due.get(s, (0, 0))[kind], scale.slices) for s in seconds_due) for kind in (0, 1)]
-            end = begin
-            for at_s, one_shots, jobs in window_s(rng, scale, *counts):
-                end = begin + at_s
-                lag_s = end - (served + 1)  # the oldest of them: on the safe side
-                lags.one_shots += [lag_s] * one_shots
-                lags.jobs += [lag_s] * jobs
-            end += WRITE.draw(rng)
-            lags.busiest_s = max(lags.busiest_s, end - begin)
-            lags.busy_s += end - begin
-            free_at, served = end, until
-    return lags
+def herd_calls(count: int, share: float, begin_ms: int, over_s: int = 40) -> Calls:
+    new = [new_timer(n, MIDNIGHT_MS) for n in range(count)]
+    per_call = max(1, round(PER_CALL * share))
+    calls = [tuple(new[n : n + per_call]) for n in range(0, count, per_call)]
+    return [(begin_ms + n * over_s * SECOND_MS // len(calls), call) for n, call in enumerate(calls)]
 
 
-def _share(rng: random.Random, n: int, slices: int) -> int:
-    """How many of n fall into one slice: binomial, by its normal approximation."""
-    mean = n / slices
-    return max(0, round(rng.gauss(mean, math.sqrt(mean * (1 - 1 / slices))))) if n else 0
+def new_timer(n: int, due_ms: int) -> NewTimer:
+    return NewTimer(f"team-{n % TEAMS:02d}", due_ms, WORK)
+
+
+def new_job(name: str, n: int, spec: dict[str, object], tolerance_s: int) -> NewJob:
+    return NewJob(f"team-{n % TEAMS:02d}", name, spec, WORK, tolerance_s, CatchUp(), "f" * 32)
+
+
+LOADS: tuple[Callable[[float, int], Load], ...] = (
+    even,
+    lambda share, _: burst(share),
+    lambda share, _: herd(share),
+    lambda share, _: mixed(share, EXACT),
+    lambda share, _: mixed(share, SPREAD),
+)
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="an eighth of the slices")
+    parser.add_argument("--times", type=int, default=1, help="each load so many times over, in larger calls")
+    parser.add_argument("--scanner-mb", type=int, default=1_024, help="memory of the scanner (1,769: a whole vCPU)")
+    parser.add_argument("--environments", type=int, default=3_000, help="the account's Lambda concurrency")
+    parser.add_argument("--only", default="", help="loads whose name contains this")
     chosen = parser.parse_args()
-    base = Scale()
-    steady, burst = 600, 50_000
-    cases = (
-        ("50 M a day, even", dict.fromkeys(range(120), (steady, 0))),
-        ("50,000 a second for a minute", dict.fromkeys(range(30, 90), (burst, 0))),
-        ("midnight: 142,000 in one second, all of them timers", {30: (142_000, 0)}),
-        ("midnight: 42,000 timers and 100,000 exact cron jobs in one second", {30: (42_000, 100_000)}),
-        (
-            "midnight: 42,000 timers in one second, 100,000 default cron jobs over 300 s",
-            {s: (42_000 if s == 30 else 0, 333) for s in range(30, 330)},
-        ),
+    deployment = Deployment(
+        simulated=8 if chosen.quick else 64, scanner_mb=chosen.scanner_mb, environments=chosen.environments
     )
+    began = time.process_time()
+    share = deployment.share * chosen.times
     print(
-        "| load | slices | sends at once | timers p50 / p99 / worst s | cron p99 s | longest window s "
-        "| scanners busy, mean |"
+        f"{deployment.simulated} of {deployment.slices} slices, {deployment.shards} shards in all, "
+        f"{deployment.scanners} scanners of {deployment.scanner_mb:,} MB reserved of {deployment.environments:,} "
+        f"environments, each load {chosen.times} times, seed {chosen.seed}\n"
     )
-    print("|---|---|---|---|---|---|---|")
-    for name, due in cases:
-        for scale in (base, replace(base, send_threads=8), replace(base, slices=256, send_threads=8)):
-            seconds = max(due) + 60
-            lags = run(scale, due, seconds, chosen.seed)
-            show(name, scale, lags, seconds)
-    print()
-    partitions(base, chosen.seed)
+    loads = [load for make in LOADS if chosen.only in (load := make(share, chosen.seed)).name]
+    print_tables([(load, deployment) for load in loads], chosen.seed)
+    print("All in one shard:\n")
+    one_shard = Deployment(shards=1, slices=1, simulated=1, scanners=3)
+    print_tables([(burst(1 / 25, 5, "2,000 a second"), one_shard)], chosen.seed)
+    print(f"CPU: {time.process_time() - began:.0f} s of this machine")
 
 
-def show(name: str, scale: Scale, lags: Lags, seconds: int) -> None:
-    timers = sorted(lags.one_shots)
-    jobs = sorted(lags.jobs)
-    of_timers = " / ".join(f"{at(timers, q):.2f}" for q in (0.5, 0.99, 1)) if timers else "-"
-    of_jobs = f"{at(jobs, 0.99):.2f}" if jobs else "-"
-    print(
-        f"| {name} | {scale.slices} | {scale.send_threads} | {of_timers} | {of_jobs} | {lags.busiest_s:.2f} "
-        f"| {lags.busy_s / seconds:.1f} of {scale.slices} |"
-    )
+def print_tables(loads: Iterable[tuple[Load, Deployment]], seed: int) -> None:
+    """Every load takes memory by the gigabyte: what is wanted of it is written down before the next one runs."""
+    rows: dict[str, list[Sequence[str]]] = {name: [] for name in TABLES}
+    for load, deployment in loads:
+        world = run(load, deployment, seed)
+        for name, (_, rows_of) in TABLES.items():
+            rows[name] += rows_of(world)
+        del world
+        gc.collect()
+    for name, (head, _) in TABLES.items():
+        print(f"| {' | '.join(('load', *head))} |\n|{'---|' * (len(head) + 1)}")
+        for row in rows[name]:
+            print(f"| {' | '.join(row)} |")
+        print(flush=True)
 
 
-def at(ordered: list[float], quantile: float) -> float:
+def run(load: Load, deployment: Deployment, seed: int) -> ScaleWorld:
+    gc.disable()  # a world lives until its end
+    try:
+        world = ScaleWorld(load, deployment, seed=seed).run()
+    finally:
+        gc.enable()
+    return world
+
+
+def lags(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    for kind, queued in world.dispatched.items():
+        begun = world.begun[kind]
+        yield world.load.name, KINDS[kind], f"{len(begun):,}", quantiles(queued), quantiles(begun)
+
+
+def quantiles(lags_ms: Sequence[int]) -> str:
+    return " / ".join(f"{at(lags_ms, q) / SECOND_MS:.2f}" for q in (0.5, 0.99, 1))
+
+
+def at(values: Sequence[int], quantile: float) -> int:
+    ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * quantile))]
 
 
-def partitions(scale: Scale, seed: int) -> None:
-    """The fullest partition of each table, against what one key takes."""
-    loads = [0] * scale.shards
-    for i in range(142_000):
-        loads[shard_of(f"payments:{seed}-{i}", scale.shards)] += 1
-    fullest, mean = max(loads), 142_000 / scale.shards
-    spread = fullest / mean
-    read_units = fullest * ITEM_BYTES / 4_096
-    burst = 50_000 / scale.shards * (1 + 4 / math.sqrt(50_000 / scale.shards))
-    rows = (
-        ("a minute of a shard, 142,000 due in a second: the scanner's read", read_units, SHARD_READS_MAX),
-        ("the same, all started within a second", fullest, SHARD_WRITES_MAX),
-        ("the same, next items of 100,000 jobs written in a second", 2 * fullest * 100 / 142, SHARD_WRITES_MAX),
-        ("a minute of a shard, 50,000 a second created, started and completed", 3 * burst, SHARD_WRITES_MAX),
-        (
-            f"a slice's lease, 50,000 near timers a second created one by one, {scale.slices} slices",
-            50_000 / scale.slices,
-            SHARD_READS_MAX,
-        ),
-        ("the same with 8 slices", 50_000 / 8, SHARD_READS_MAX),
-        ("the jobs of one team in its index, registered at 2,000 a second", 2_000, SHARD_WRITES_MAX),
-        ("the fair share of a shard with 64 shards: whole lives a second", 50_000 / 64 * 3, SHARD_WRITES_MAX),
+def concurrency(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    scanner, seen = world.scanner, world.seen
+    yield (
+        world.load.name,
+        f"{scanner.busy_ms / SECOND_MS / world.ran_s:.1f} / {scanner.peak}",
+        f"{scanner.longest_ms / SECOND_MS:.1f}",
+        f"{scanner.timed_out}",
+        f"{world.ticker.longest_ms / SECOND_MS:.0f}, {world.ticker.timed_out}",
+        f"{world.ticks_sent:,}",
+        " / ".join(f"{seen[f'scheduler.windows_total {how}']:,}" for how in ("served", "already", "held")),
+        f"{world.api.peak}",
+        f"{world.workers.busy_peak:,}",
+        f"{world.ready_in_flight_peak:,}",
+        f"{world.partitions.throttled:,}",
     )
-    print(f"Fullest of {scale.shards} shards: {fullest} of 142,000, {spread:.2f} of the mean.\n")
-    print("| partition key | units a second | limit | |\n|---|---|---|---|")
-    for name, units, limit in rows:
-        print(f"| {name} | {units:,.0f} | {limit:,} | {'HOT' if units > limit else f'{units / limit:.0%}'} |")
+
+
+def tables(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    table, writes = world.partitions.table_peak("write")
+    _, reads = world.partitions.table_peak("read")
+    over = f" (over {TABLE_UNITS_DEFAULT:,})" if writes > TABLE_UNITS_DEFAULT * world.deployment.share else ""
+    yield world.load.name, table, f"{writes:,.0f}{over}", f"{reads:,.0f}"
+
+
+def partitions(world: ScaleWorld) -> Iterable[Sequence[str]]:
+    for hot in world.partitions.hottest(5):
+        yield world.load.name, spelled(hot), f"{hot.units:,.0f}", f"{hot.share:.0%}", f"{hot.throttled:,}"
+
+
+def spelled(hot: Hot) -> str:
+    return f"{hot.kind} {hot.place[0]} `{hot.place[1]}`"
+
+
+TABLES: dict[str, tuple[Sequence[str], Callable[[ScaleWorld], Iterable[Sequence[str]]]]] = {
+    "lags": (("kind", "runs", "due to queued, p50 / p99 / worst s", "due to started s"), lags),
+    "concurrency": (
+        (
+            "scanners, mean / peak",
+            "longest s",
+            "timed out",
+            "ticker's longest s, timed out",
+            "ticks",
+            "windows that served / found it done / held",
+            "API calls at once",
+            "workers' batches at once",
+            "messages in flight",
+            "throttled calls",
+        ),
+        concurrency,
+    ),
+    "tables": (("busiest table", "write units /s", "read units /s"), tables),
+    "partitions": (("fullest partition keys", "units in a second", "of the limit", "throttled"), partitions),
+}
 
 
 if __name__ == "__main__":

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from tests.support.fakes import FakeClock
 
 from benchmarks.replay import RecordingSender, RecordingStore, Tape
-from benchmarks.world import BEGIN_MS, Counter20, Queues, VirtualClock
+from benchmarks.world import BEGIN_MS, Counter20, Queues
 from tickwork.aws.sqs import SqsSender
 from tickwork.core.instants import iso, second_of
 from tickwork.core.records import CatchUp, Work
@@ -75,18 +76,18 @@ class Bench:
         self._tape.attach(self._dynamodb)
         self._tape.attach(self._sqs)
         memory = MemoryStore()
-        plain = Ports(VirtualClock(), memory, Queues(VirtualClock()), quiet_signals(), Counter20(), LAYOUT)
+        plain = Ports(FakeClock(), memory, Queues(FakeClock()), quiet_signals(), Counter20(), LAYOUT)
         run_window(plain, 0, second_of(BEGIN_MS))
         fill(plain, count)
         self.due = sum(1 for item in memory.items(timers.TIMERS) if int(item["pk"].split("#")[1]) % LAYOUT.slices == 0)
-        plain = replace(plain, clock=VirtualClock(DUE_MS - 1_000))
+        plain = replace(plain, clock=FakeClock(DUE_MS - 1_000))
         run_window(plain, 0, second_of(DUE_MS - 1_000))
         self._record(memory)
 
     def _ports(self) -> Ports:
         store = DynamoStore(self._dynamodb, PREFIX, Counter20().unique)
         sender = SqsSender(self._sqs, PREFIX, sends_at_once=1)  # answers are taped in order
-        return Ports(VirtualClock(DUE_MS), store, sender, quiet_signals(), Counter20(), LAYOUT)
+        return Ports(FakeClock(DUE_MS), store, sender, quiet_signals(), Counter20(), LAYOUT)
 
     def _record(self, memory: MemoryStore) -> None:
         ports = self._ports()

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.support.fakes import FakeClock
+
 from tickwork.core.attempts import StartRequest
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import parse_ref
@@ -27,20 +29,6 @@ BEGIN_MS = 1_793_318_400_000  # 2026-10-30T00:00:00Z
 BATCH = 10
 
 
-class VirtualClock:
-    def __init__(self, now_ms: int = BEGIN_MS) -> None:
-        self.at_ms = now_ms
-
-    def now_ms(self) -> int:
-        return self.at_ms
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
-
-    def sleep_ms(self, duration_ms: int) -> None:
-        self.at_ms += duration_ms
-
-
 class Counter20:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -52,7 +40,7 @@ class Counter20:
 class Queues:
     """Messages by queue, each with the instant it becomes visible."""
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
         self.waiting: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
@@ -94,7 +82,7 @@ LINE_OVERHEAD_BYTES = 250
 @dataclass
 class World:
     bill: Bill
-    clock: VirtualClock
+    clock: FakeClock
     queues: Queues
     signals: LoggedBytes
     ports: Ports
@@ -155,7 +143,7 @@ class World:
 
 
 def make_world(layout: Layout) -> World:
-    bill, clock = Bill(), VirtualClock()
+    bill, clock = Bill(), FakeClock()
     queues, signals = Queues(clock), LoggedBytes()
     store, sender = CountingStore(MemoryStore(), bill), CountingSender(queues, bill)
     return World(bill, clock, queues, signals, Ports(clock, store, sender, signals, Counter20(), layout))

@@ -13,7 +13,7 @@ from infra.asset import Asset
 from infra.function import TickworkFunction
 from infra.queues import Queues
 from infra.tables import Tables
-from tickwork.core.queues import PUSHER_TIMEOUT_S, SCANNER_TIMEOUT_S
+from tickwork.core.queues import PUSHER_TIMEOUT_S, SCANNER_TIMEOUT_S, TICKS_PER_BATCH
 from tickwork.ports import PUSH_POOL
 from tickwork.settings import PUSH_SECRETS_AT, Environment
 
@@ -22,9 +22,6 @@ API_TIMEOUT_S = 28
 TICKER_TIMEOUT_S = 55
 """Under its period: a ticker that hangs does not meet its successor."""
 RECONCILER_TIMEOUT_S = 290
-TICKS_PER_BATCH = 10
-"""The most that needs no batching window: a tick is never held back to fill a batch."""
-
 PUSHES_PER_BATCH = 1
 """They would wait for each other: a slow target holds nobody else's push, and a batch never outlasts its visibility."""
 

@@ -51,7 +51,7 @@ API = Grants(
     tables={
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
         JOBS: (GET, GET_MANY, PUT, UPDATE),
-        LEASES: (GET, PUT),
+        LEASES: (GET, PUT, UPDATE),
         CLIENT_KEYS: (GET, GET_MANY, PUT),
         CALENDARS: (GET, GET_MANY, PUT),
         PAYLOADS: (GET, PUT),
@@ -92,7 +92,7 @@ PUSHER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, PUT, UPDATE),
         JOBS: (GET, GET_MANY, UPDATE),
-        LEASES: (GET, PUT),
+        LEASES: (GET, PUT, UPDATE),
         CALENDARS: (GET_MANY,),
         PAYLOADS: (GET,),
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),

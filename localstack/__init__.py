@@ -1,1 +1,1 @@
-"""A local AWS endpoint for the end-to-end tests."""
+"""A local AWS endpoint, and the stacks deployed onto it: for the end-to-end tests and for measurements."""

@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,9 +27,17 @@ STOPS_WITHIN_S = 8
 REGION = "us-east-1"
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An endpoint that answers. The functions' processes are children of `pid`."""
+
+    url: str
+    pid: int
+
+
 @contextmanager
-def ministack(*, roles_enforced: bool, log: Path, port: int | None = None) -> Iterator[str]:
-    """The URL of a fresh endpoint. `roles_enforced`: every call is checked against the caller's IAM policies."""
+def ministack(*, roles_enforced: bool, log: Path, port: int | None = None) -> Iterator[Running]:
+    """A fresh endpoint. `roles_enforced`: every call is checked against the caller's IAM policies."""
     port = port or int(os.environ.get("E2E_PORT") or free_port())
     url = f"http://127.0.0.1:{port}"
     scratch = Path(tempfile.mkdtemp(prefix="tickwork-endpoint-"))
@@ -43,7 +52,7 @@ def ministack(*, roles_enforced: bool, log: Path, port: int | None = None) -> It
         )
     try:
         _wait_until_healthy(url, process, log)
-        yield url
+        yield Running(url, process.pid)
     finally:
         _stop(process)
         shutil.rmtree(scratch, ignore_errors=True)

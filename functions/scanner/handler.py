@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tickwork.aws.signals import PowertoolsSignals
-from tickwork.aws.ticks import TickBatch
+from tickwork.aws.ticks import TickBatch, side_by_side
 from tickwork.aws.wiring import aws_ports, sqs_client
 from tickwork.core.queues import SCANNER_RESERVE_MS
 from tickwork.settings import Settings
 
 _settings = Settings.from_environ()
 _signals = PowertoolsSignals("scanner")
-_batch = TickBatch(aws_ports(_settings, _signals), sqs_client(), _settings.prefix)
+_batch = TickBatch(aws_ports(_settings, _signals), sqs_client(), _settings.prefix, side_by_side())
 
 
 @_signals.metrics.log_metrics

@@ -10,8 +10,7 @@ import urllib3
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as Keys
-
-from tests.e2e.deployment import REGION, Credentials
+from localstack.deployment import REGION, Credentials
 
 PAGES_MAX = 100
 _POOL = urllib3.PoolManager(retries=False, timeout=30.0)

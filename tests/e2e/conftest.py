@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from localstack.deployment import ROOT, Credentials, Deployment
 from localstack.endpoint import ministack
-
-from tests.e2e.deployment import ROOT, Credentials, Deployment
 
 WORK = ROOT / "build" / "e2e"
 
@@ -35,8 +34,8 @@ def endpoint() -> Iterator[str]:
     if running:
         yield running.rstrip("/")
         return
-    with ministack(roles_enforced=True, log=WORK / "endpoint.log") as url:
-        yield url
+    with ministack(roles_enforced=True, log=WORK / "endpoint.log") as running_here:
+        yield running_here.url
 
 
 @pytest.fixture(scope="session")

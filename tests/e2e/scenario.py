@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from localstack.deployment import Credentials, Deployment
+
 from tests.e2e.caller import Caller
-from tests.e2e.deployment import ROOT, Credentials, Deployment
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.keys import LedgerKey, parse_ledger_key, slice_key
 from tickwork.core.lifecycle import ENDED
@@ -37,7 +33,6 @@ CANCEL_LEAD_S = 20
 BATCH = 100
 TICKER_WITHIN_S = 150
 SETTLES_WITHIN_S = 60
-WORKER_ENDS_WITHIN_S = 40
 
 TARGET = {"pool": "default", "handler": "receipt"}
 JOBS: tuple[dict[str, Any], ...] = (
@@ -80,7 +75,13 @@ def play(deployment: Deployment, client: Caller, worker_role: Credentials) -> Ou
     await_ticker(deployment)
     outcome.took_s["until the ticker ran"] = round(time.monotonic() - begun, 1)
     receipts = deployment.work / "receipts.jsonl"
-    with worker(deployment, worker_role, receipts) as process:
+    with deployment.worker(
+        worker_role,
+        "tests/e2e/worker_app.py:app",
+        concurrency=8,
+        log=deployment.work / "worker.log",
+        environ={"E2E_RECEIPTS": str(receipts)},
+    ) as process:
         for job in JOBS:
             client.ok("POST", "/jobs", {"team": TEAM, "target": TARGET, **job})
         create_timers(client, outcome)
@@ -111,30 +112,6 @@ def await_ticker(deployment: Deployment) -> None:
             return
         time.sleep(1)
     raise AssertionError(f"the schedule did not wake the ticker within {TICKER_WITHIN_S} s")
-
-
-@contextmanager
-def worker(deployment: Deployment, role: Credentials, receipts: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A `tickwork worker` process under the role of a worker; asked to end at the end, as a deploy would."""
-    command = [sys.executable, "-m", "tickwork.cli.main", "worker", "tests/e2e/worker_app.py:app"]
-    with (deployment.work / "worker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--pool", "default", "--prefix", deployment.settings.prefix, "--concurrency", "8"],
-            cwd=ROOT,
-            env=deployment.environ(role)
-            | {"TICKWORK_API_URL": deployment.api_url, "TICKWORK_AUTH": "iam", "E2E_RECEIPTS": str(receipts)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield process
-        assert process.poll() is None, f"the worker ended by itself: see {deployment.work / 'worker.log'}"
-        process.send_signal(signal.SIGTERM)
-        process.wait(WORKER_ENDS_WITHIN_S)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait(5)
 
 
 def create_timers(client: Caller, outcome: Outcome) -> None:

@@ -6,9 +6,9 @@ import os
 
 import pytest
 from botocore.exceptions import ClientError
+from localstack.deployment import FUNCTIONS, Credentials, Deployment
 
 from tests.e2e.caller import Caller
-from tests.e2e.deployment import FUNCTIONS, Credentials, Deployment
 
 TIMER = {"team": "e2e-access", "target": {"pool": "default", "handler": "receipt"}, "delay_s": 3_600}
 

@@ -10,9 +10,9 @@ from statistics import quantiles
 from typing import Any
 
 import pytest
+from localstack.deployment import FUNCTIONS, Credentials, Deployment
 
 from tests.e2e.caller import Caller
-from tests.e2e.deployment import FUNCTIONS, Credentials, Deployment
 from tests.e2e.scenario import CANCELLED_COUNT, JOBS, PERIODS_S, TEAM, TIMERS_COUNT, Outcome, play
 from tickwork.core.instants import SECOND_MS, parse_iso
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 
 import pytest
+from localstack.deployment import Credentials, Deployment
 
 from tests.e2e.caller import Caller
-from tests.e2e.deployment import Credentials, Deployment
 from tickwork.core.lifecycle import ENDED
 from tickwork.settings import PushSecrets
 

@@ -26,9 +26,9 @@ BATCH_BYTES_MAX = 250_000
 _NO_QUEUE = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}
 
 
-SENDS_AT_ONCE = 8
-"""Batches under way together: a call waits for some ten milliseconds, and one after the other a slice would fire a
-thousand a second (docs/scale.md). More than this, and the interpreter's lock is what they wait for."""
+SENDS_AT_ONCE = 32
+"""Batches under way together, of all windows of a process: a call waits for some ten or twenty milliseconds, and one
+after the other a slice would fire a few hundred a second (docs/scale.md). As many as the client keeps connections."""
 
 
 class SqsSender:
@@ -39,7 +39,7 @@ class SqsSender:
         self._prefix = prefix
         self._urls: dict[str, str] = {}
         self._at_once = sends_at_once
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(sends_at_once, thread_name_prefix="send")
 
     def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
         try:
@@ -65,8 +65,6 @@ class SqsSender:
         each = ([messages[i] for i in batch] for batch in batches)
         if len(batches) == 1 or self._at_once == 1:
             return (self._send_batch(url, some) for some in each)
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._at_once, thread_name_prefix="send")
         return self._threads.map(lambda some: self._send_batch(url, some), each)
 
     def queue_url(self, queue: str) -> str:

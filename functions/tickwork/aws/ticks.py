@@ -6,7 +6,9 @@ Shared by the scanner Lambda and the embedded scanner.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -14,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.messages import Tick
+from tickwork.core.queues import TICKS_PER_BATCH
 from tickwork.flows.windows import BACKLOG_MS_MAX, WindowReport, run_window
 from tickwork.ports import TICKS_QUEUE, Ports
 
@@ -25,12 +28,38 @@ AGAIN_S_MAX = 30
 type TickMessage = tuple[str, str, str]
 """(message id, receipt handle, body)"""
 
+type Window = Callable[[], int | None]
+"""Serves a slice. None when its ticks have done their work, else how long to wait before they come again."""
+
+type Serving = Callable[[Sequence[Window]], list[int | None]]
+"""Runs some windows and answers in their order."""
+
+
+def one_by_one(windows: Sequence[Window]) -> list[int | None]:
+    return [window() for window in windows]
+
+
+def side_by_side() -> Serving:
+    """Windows in threads: they wait for answers most of their time, and a slice does not wait for nine others. All
+    have ended before this returns, also when one raises: a frozen environment must not hold a half-served slice."""
+    threads = ThreadPoolExecutor(TICKS_PER_BATCH, thread_name_prefix="window")
+
+    def serve(windows: Sequence[Window]) -> list[int | None]:
+        if len(windows) == 1:
+            return one_by_one(windows)
+        running = [threads.submit(window) for window in windows]
+        wait(running)
+        return [window.result() for window in running]
+
+    return serve
+
 
 class TickBatch:
     """Runs the windows of a batch of ticks, one for each slice: the latest second serves the earlier ones."""
 
-    def __init__(self, ports: Ports, sqs: SQSClient, prefix: str) -> None:
+    def __init__(self, ports: Ports, sqs: SQSClient, prefix: str, serving: Serving = one_by_one) -> None:
         self._ports = ports
+        self._serving = serving
         self._sqs = sqs
         self._queue = f"{prefix}-{TICKS_QUEUE}"
         self._url = ""
@@ -44,11 +73,12 @@ class TickBatch:
             if tick is not None:
                 by_slice.setdefault((tick.cell, tick.slice_no), []).append((message, tick.second))
         again: list[str] = []
-        for (_, slice_no), group in by_slice.items():
-            left_ms = max(0, until_ms - self._ports.clock.monotonic_ms())
-            wait_ms = self._window(
-                slice_no, max(second for _, second in group), left_ms, BACKLOG_MS_MAX // len(by_slice)
-            )
+        backlog_ms = BACKLOG_MS_MAX // max(1, len(by_slice))
+        windows = [
+            partial(self._window, slice_no, max(second for _, second in group), until_ms, backlog_ms)
+            for (_, slice_no), group in by_slice.items()
+        ]
+        for group, wait_ms in zip(by_slice.values(), self._serving(windows), strict=True):
             if wait_ms is None:
                 continue
             for (message_id, receipt, _), _ in group:
@@ -68,8 +98,9 @@ class TickBatch:
             return None
         return tick
 
-    def _window(self, slice_no: int, second: int, budget_ms: int, backlog_ms: int) -> int | None:
+    def _window(self, slice_no: int, second: int, until_ms: int, backlog_ms: int) -> int | None:
         """None when the tick has done its work, else how long to wait before it comes again."""
+        budget_ms = max(0, until_ms - self._ports.clock.monotonic_ms())
         try:
             report: WindowReport = run_window(self._ports, slice_no, second, budget_ms=budget_ms, backlog_ms=backlog_ms)
         except (WorldError, ClientError, BotoCoreError) as error:

@@ -19,6 +19,9 @@ PUSHER_TIMEOUT_S = 28
 """Over the 10 s of an exchange, with room for slow names and stores; under the message's visibility, as an event source
 demands; and under the pusher's lease, so that no push goes on that another could repeat."""
 
+TICKS_PER_BATCH = 10
+"""The most that needs no batching window: a tick is never held back to fill a batch."""
+
 SCANNER_RESERVE_MS = 3_000
 """Of the scanner's time, kept for the writes after the last batch."""
 

@@ -378,6 +378,7 @@ class SliceLease:
     to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
     some minutes after; `audited_hour` and `audited_day`: a third and a fourth time. `late_from` to `late_until`: the
     seconds that an outage left behind `done`, served up to the place `late_at` (core/backlog; no backlog: 0).
+    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (core/slices).
     """
 
     slice: str
@@ -394,6 +395,8 @@ class SliceLease:
     late_from: int = 0
     late_until: int = 0
     late_at: str = ""
+    tick_base: int = 0
+    tick_map: str = ""
 
     def to_item(self) -> Item:
         return {name: getattr(self, name) for name in _LEASE_FIELDS}

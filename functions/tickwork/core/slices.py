@@ -7,12 +7,13 @@ holder may have moved meanwhile, can not go back). See docs/lease-protocol.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.records import SliceLease
 from tickwork.core.tables import LEASES
-from tickwork.core.writes import Absent, Check, Is, Put, Update, all_of
+from tickwork.core.writes import Absent, Check, Is, Missing, Put, Update, all_of, any_of
 
 LEASE_TTL_MS = 10_000
 RENEW_AFTER_MS = 3_000
@@ -21,6 +22,9 @@ TRUST_MARGIN_MS = 2_000
 TICK_HORIZON_S = 180
 """How far ahead ticks are issued, rounded up to a whole minute: two minutes beyond the loosest trigger of the ticker,
 and under SQS's 900 s."""
+
+TICK_MAP_S = 300
+"""Seconds of which a lease notes whether they have a tick: the tick horizon, rounded up, and some skew."""
 
 NEAR_HORIZON_MS = 3_600_000
 """A creator looks at `closing` when its timer is due within this. It bounds the clock skew that is survived:
@@ -134,8 +138,35 @@ def claim_ticks(lease: SliceLease, horizon: int) -> Update:
     return Update(LEASES, _key(lease), unchanged, set={"ticking": max(horizon, lease.ticking)})
 
 
-def ticks_issued(lease: SliceLease, horizon: int) -> Update:
-    return Update(LEASES, _key(lease), Is("ticked", lease.ticked), set={"ticked": horizon})
+def ticks_issued(lease: SliceLease, horizon: int, seconds: Iterable[int], now_second: int) -> Update:
+    """Ticks up to `horizon` have been sent, for these seconds. What creators have noted meanwhile may be overwritten:
+    that costs a tick twice, no more."""
+    changes = {"ticked": horizon, **_with_ticks(lease, seconds, now_second)}
+    return Update(LEASES, _key(lease), Is("ticked", lease.ticked), set=changes)
+
+
+def has_tick(lease: SliceLease, second: int) -> bool:
+    """Whether a tick for this second is known to be on its way, so that a creator need not send another. Thousands may
+    create timers for one second, and a scanner is woken for each tick."""
+    offset = second - lease.tick_base
+    return 0 <= offset < TICK_MAP_S and bool(int(lease.tick_map or "0", 16) >> offset & 1)
+
+
+def note_ticks(lease: SliceLease, seconds: Iterable[int], now_second: int) -> Update:
+    """Note seconds whose ticks were sent, never before they were. Refused when others note at the same time."""
+    unchanged = all_of(Is("tick_base", lease.tick_base), Is("tick_map", lease.tick_map))
+    condition = unchanged if lease.tick_base else any_of(Missing("tick_base"), unchanged)
+    return Update(LEASES, _key(lease), condition, set=_with_ticks(lease, seconds, now_second))
+
+
+def _with_ticks(lease: SliceLease, seconds: Iterable[int], now_second: int) -> dict[str, int | str]:
+    """The map with some more seconds, and without those that have passed."""
+    base = max(lease.tick_base, now_second)
+    bits = int(lease.tick_map or "0", 16) >> base - lease.tick_base
+    for second in seconds:
+        if 0 <= second - base < TICK_MAP_S:
+            bits |= 1 << second - base
+    return {"tick_base": base, "tick_map": f"{bits:x}"}
 
 
 def audit_done(lease: SliceLease, cursor: str, second: int) -> Update:

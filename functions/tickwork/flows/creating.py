@@ -16,7 +16,7 @@ from tickwork.core.instants import second_of
 from tickwork.core.keys import LedgerKey
 from tickwork.core.messages import Tick
 from tickwork.core.records import Retry, Run, SliceLease
-from tickwork.core.slices import NEAR_HORIZON_MS
+from tickwork.core.slices import NEAR_HORIZON_MS, has_tick
 from tickwork.core.tables import TIMERS
 from tickwork.flows import leasing
 from tickwork.flows.firing import Fired, Firing, fire, read_items
@@ -84,15 +84,16 @@ def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
         if key.fire_at_ms <= horizon_ms:
             by_slice[ports.layout.slice_of(key.shard)].append(key)
     behind: list[LedgerKey] = []
-    ticks: set[Tick] = set()
+    wanted: list[tuple[SliceLease, list[Tick]]] = []
     for slice_no, group in by_slice.items():
         lease = leasing.read_lease(ports, slice_no) or SliceLease("")
         behind += [key for key in group if key.fire_second <= lease.closing]
-        ticks |= {
-            Tick(ports.layout.cell, slice_no, key.fire_second)
-            for key in group
-            if lease.closing < key.fire_second <= lease.ticking
-        }
-    if ticks:
-        send_ticks(ports, ticks)
+        seconds = {key.fire_second for key in group if lease.closing < key.fire_second <= lease.ticking}
+        missing = [second for second in sorted(seconds) if not has_tick(lease, second)]
+        if missing:
+            wanted.append((lease, [Tick(ports.layout.cell, slice_no, second) for second in missing]))
+    ticks = [tick for _, some in wanted for tick in some]
+    if ticks and send_ticks(ports, ticks) == len(ticks):
+        for lease, some in wanted:
+            leasing.note_ticks(ports, lease, [tick.second for tick in some])
     return behind

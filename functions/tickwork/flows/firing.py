@@ -22,6 +22,7 @@ from tickwork.core.writes import TRANSACTION_WRITES_MAX, Check, Committed, Item,
 from tickwork.flows import calendars
 from tickwork.flows.commit import commit
 from tickwork.flows.sending import send_ready
+from tickwork.flows.stopwatch import TRANSACT
 from tickwork.ports import Ports
 
 STEP_TRIES_MAX = 5
@@ -52,11 +53,13 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """Who fires, and by what right. `keep` is asked before each batch and may renew the lease."""
+    """Who fires, and by what right. `keep` is asked before each batch and may renew the lease; `lap` hears of each
+    step that is done (flows/stopwatch)."""
 
     by: str
     fence: Check | None = None
     keep: Callable[[], bool] = lambda: True
+    lap: Callable[[str], None] = lambda _: None
 
 
 def read_items(ports: Ports, items: Iterable[Item]) -> list[Run | Retry]:
@@ -82,6 +85,7 @@ def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
     messages = [_message(ports, run, run.work, firing) for run in runs if run.work is not None]
     messages += _step_chains(ports, [run for run in runs if run.work is None], jobs, firing, fired)
     messages += _retry_messages(ports, retries, retried, jobs, firing, fired)
+    firing.lap(TRANSACT)
     if messages:
         if not firing.keep():
             raise Fenced

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tickwork.core import slices
-from tickwork.core.errors import InvariantViolated
+from tickwork.core.errors import InvariantViolated, WorldError
+from tickwork.core.instants import second_of
 from tickwork.core.keys import slice_key
 from tickwork.core.records import SliceLease
 from tickwork.core.tables import LEASES
@@ -105,6 +108,13 @@ def advance(ports: Ports, holding: Holding, done: int, *, release: bool, coverin
         holding.lease = replace(lease, done=done)
         return True
     return _fenced(ports, lease.slice)
+
+
+def note_ticks(ports: Ports, lease: SliceLease, seconds: Sequence[int]) -> None:
+    """Note that ticks for these seconds were sent, to save others theirs. It is tried once: whatever comes of it, the
+    worst is that somebody sends one again."""
+    with suppress(WorldError):
+        ports.store.commit([slices.note_ticks(lease, seconds, second_of(ports.clock.now_ms()))])
 
 
 def open_backlog(ports: Ports, holding: Holding, opened: SliceLease) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import batched, groupby
 
 from tickwork.core import backlog, slices
 from tickwork.core.instants import SECOND_MS, second_of
@@ -22,10 +22,14 @@ from tickwork.flows import creating, leasing
 from tickwork.flows.firing import Fenced, Fired, Firing, fire, read_items
 from tickwork.flows.leasing import Holding
 from tickwork.flows.sending import send_ticks
+from tickwork.flows.stopwatch import ADVANCE, ANNOUNCE, QUERY, SEND, Stopwatch
 from tickwork.ports import Page, Ports
 
 PAGE_ITEMS_MAX = 500
 """Items read at a time; at most twice as many are decided and sent before the next are read."""
+
+CHAINS_WAITING_MAX = 10_000
+"""Occurrences of jobs that wait in memory for the timers of their range: a few hundred bytes each."""
 
 BACKLOG_MS_MAX = 2_000
 """Windows served one after the other spend at most this, together, on what was missed in an outage, so that what is
@@ -82,14 +86,16 @@ def _run(ports: Ports, slice_no: int, second: int, budget_ms: int, backlog_ms: i
     if early_ms > 0:
         ports.clock.sleep_ms(early_ms)
     until = max(second_of(ports.clock.now_ms()), second)
+    watch = Stopwatch.started(ports.clock)
     holding = leasing.take(ports, slice_no, until, ports.ids.unique())
     if not isinstance(holding, Holding):
         if holding.done >= second:
             return WindowReport(ALREADY, holding.done)
         left_ms = max(0, holding.lease_until_ms - ports.clock.now_ms())
         return WindowReport(HELD, holding.done, wait_ms=min(left_ms, SECOND_MS))
+    watch.lap(ANNOUNCE)
     deadline_ms = ports.clock.monotonic_ms() + budget_ms
-    return _Window(ports, slice_no, until, holding, deadline_ms, backlog_ms=backlog_ms).serve()
+    return _Window(ports, slice_no, until, holding, deadline_ms, watch, backlog_ms=backlog_ms).serve()
 
 
 @dataclass(slots=True)
@@ -99,6 +105,7 @@ class _Window:
     until: int
     holding: Holding
     deadline_ms: int
+    watch: Stopwatch
     stepped: set[LedgerKey] = field(default_factory=set)
     """Occurrences of jobs that this window has fired: the range it reads may show them again."""
     backlog_ms: int = BACKLOG_MS_MAX
@@ -119,6 +126,7 @@ class _Window:
             self.late = total.sent - sent_live
         if outcome == UNSENT:
             leasing.give_back(self.ports, self.holding)
+        self.watch.lap(ADVANCE)
         return self._report(outcome, total)
 
     def _serve_live(self, total: Fired) -> str:
@@ -144,6 +152,7 @@ class _Window:
             release = (is_last and not covering) or (out_of_time and not is_last)
             if not leasing.advance(self.ports, self.holding, last, release=release, covering=covering):
                 return FENCED
+            self.watch.lap(ADVANCE)
             if out_of_time and not is_last:
                 return OUT_OF_TIME
             first = last + 1
@@ -176,6 +185,7 @@ class _Window:
                 if total.sent >= sent_max or self._is_out_of_time():
                     return self._progress()
                 page = self._late_page(bucket, shard, min(PAGE_ITEMS_MAX, sent_max - total.sent))
+                self.watch.lap(QUERY)
                 for items, at in self._by_second(page, bucket, shard):
                     if self._is_out_of_time():
                         return self._progress()
@@ -239,18 +249,35 @@ class _Window:
                 skipped=total.skipped,
                 set_aside=total.set_aside,
                 late=self.late,
+                **self.watch.facts(),
             )
         return report
 
     def _serve_range(self, first: int, last: int) -> Fired:
+        """One-shots and retries as they are read, occurrences of jobs behind them: those take a transaction each
+        fifty, and a herd of them would keep the timers of the same second waiting."""
         total = Fired()
+        chains: list[Run | Retry] = []
         for items in self._pages(first, last):
-            self._fire_all(read_items(self.ports, items), last, total)
+            self.watch.lap(QUERY)
+            at_once: list[Run | Retry] = []
+            for item in read_items(self.ports, items):
+                (chains if isinstance(item, Run) and item.is_recurring else at_once).append(item)
+            self._fire_all(at_once, last, total)
+            if len(chains) > CHAINS_WAITING_MAX:
+                self._fire_some_at_a_time(chains, last, total)
+                chains = []
+        self.watch.lap(QUERY)
+        self._fire_some_at_a_time(chains, last, total)
         return total
+
+    def _fire_some_at_a_time(self, due: Sequence[Run | Retry], last: int, total: Fired) -> None:
+        for some in batched(due, PAGE_ITEMS_MAX):
+            self._fire_all(some, last, total)
 
     def _fire_all(self, due: Sequence[Run | Retry], last: int, total: Fired) -> None:
         lease = self.holding.lease
-        firing = Firing(f"{lease.slice}#{lease.token}", slices.fence(lease), self._keep)
+        firing = Firing(f"{lease.slice}#{lease.token}", slices.fence(lease), self._keep, self.watch.lap)
         for _ in range(creating.ROUNDS_MAX):
             if self.stepped:  # only jobs' occurrences are in it, and most windows fire none
                 due = [item for item in due if item.key not in self.stepped]
@@ -260,6 +287,7 @@ class _Window:
             fired = fire(self.ports, due, firing)
             total.add(fired)
             due = creating.read_pending(self.ports, self._see_to(fired.materialised, last))
+            self.watch.lap(SEND)
         total.unsent += len(due)
 
     def _see_to(self, materialised: list[LedgerKey], last: int) -> list[LedgerKey]:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from tickwork.aws.sqs import pack
 from tickwork.core.tables import Index, Table
-from tickwork.core.writes import Check, Committed, Item, Put, Refused, Write
+from tickwork.core.writes import Committed, Item, Refused, Write
 from tickwork.meter import units
 from tickwork.meter.bill import Bill
-from tickwork.meter.units import Attributes
+from tickwork.meter.places import charges, key_item
 from tickwork.ports import OutMessage, Page, Sender, SendReport, Store
-from tickwork.store.dynamodb import BATCH_GET_MAX, to_attributes
+from tickwork.store.dynamodb import BATCH_GET_MAX
 
 _CALL = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"}
 
@@ -28,13 +28,13 @@ class CountingStore:
 
     def get(self, table: Table, key: Item) -> Item | None:
         item = self._inner.get(table, key)
-        self._bill.add("GetItem", dynamodb_read_units=units.read_units([_size(item)], consistent=True))
+        self._bill.add("GetItem", dynamodb_read_units=units.read_units([units.plain_size(item)], consistent=True))
         return item
 
     def get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
         items = self._inner.get_many(table, keys)
         for begin in range(0, len(items), BATCH_GET_MAX):
-            sizes = [_size(item) for item in items[begin : begin + BATCH_GET_MAX]]
+            sizes = [units.plain_size(item) for item in items[begin : begin + BATCH_GET_MAX]]
             self._bill.add("BatchGetItem", dynamodb_read_units=units.batch_read_units(sizes, consistent=True))
         return items
 
@@ -42,7 +42,7 @@ class CountingStore:
         self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
     ) -> Page:
         page = self._inner.query(table, partition, first, last, limit=limit, after=after)
-        read = units.read_units([_size(item) for item in page.items], consistent=True)
+        read = units.read_units([units.plain_size(item) for item in page.items], consistent=True)
         self._bill.add("Query", dynamodb_read_units=read)
         return page
 
@@ -50,35 +50,27 @@ class CountingStore:
         self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
     ) -> tuple[list[Item], Item | None]:
         found, more = self._inner.query_index(table, index, partition, limit=limit, after=after, descending=descending)
-        read = units.read_units([_size(entry) for entry in found], consistent=False)
+        read = units.read_units([units.plain_size(entry) for entry in found], consistent=False)
         self._bill.add("Query", dynamodb_read_units=read)
         return found, more
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
         items, more = self._inner.scan(table, limit=limit, after=after)
-        self._bill.add("Scan", dynamodb_read_units=units.read_units([_size(i) for i in items], consistent=False))
+        read = units.read_units([units.plain_size(item) for item in items], consistent=False)
+        self._bill.add("Scan", dynamodb_read_units=read)
         return items, more
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
         before = [self._image(write) for write in writes]
         result = self._inner.commit(writes)
-        in_transaction = len(writes) > 1
-        total = 0
-        for write, old in zip(writes, before, strict=True):
-            if isinstance(write, Check):
-                total += units.check_units(old)
-                continue
-            new = self._image(write)
-            total += units.write_units(old, new, in_transaction=in_transaction)
-            total += sum(units.index_units(write.table, index, old, new) for index in write.table.indexes)
-        call = "TransactWriteItems" if in_transaction else _CALL[type(writes[0]).__name__]
+        after = [self._image(write) for write in writes]
+        total = sum(taken for _, taken in charges(writes, before, after))
+        call = "TransactWriteItems" if len(writes) > 1 else _CALL[type(writes[0]).__name__]
         self._bill.add(call, dynamodb_write_units=total)
         return result
 
-    def _image(self, write: Write) -> Attributes | None:
-        key = write.item if isinstance(write, Put) else write.key
-        item = self._inner.get(write.table, key)
-        return None if item is None else to_attributes(item)
+    def _image(self, write: Write) -> Item | None:
+        return self._inner.get(write.table, key_item(write))
 
 
 class CountingSender:
@@ -93,7 +85,3 @@ class CountingSender:
             fair = sum(1 for i in batch if messages[i].group)
             self._bill.add("SendMessageBatch", sqs_requests=units.sqs_requests(size), sqs_fair_messages=fair)
         return self._inner.send(queue, messages)
-
-
-def _size(item: Item | None) -> int:
-    return 0 if item is None else units.item_size(to_attributes(item))

@@ -6,10 +6,11 @@ the order in which they were parked, so a history is a function of its seed alon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 
-from greenlet import getcurrent
+from greenlet import getcurrent, greenlet
 
 EVENTS_MAX = 60_000
 """Of one seed. A seed that needs more is a livelock, and is reported as one."""
@@ -22,8 +23,9 @@ class Livelock(Exception):
 class Kernel:
     """The clock of the world, and its event loop. Instants are true time, in milliseconds."""
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, events_max: int = EVENTS_MAX) -> None:
         self.now_ms = now_ms
+        self._events_max = events_max
         self.events = 0
         self.stopped = False
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
@@ -41,6 +43,21 @@ class Kernel:
         heappush(self._heap, (self.now_ms + duration_ms, self._sequence, getcurrent().switch))
         self._hub.switch()
 
+    def side_by_side(self, tasks: Sequence[Callable[[], object]]) -> None:
+        """Called inside a process: run some tasks of it as processes of their own, and go on when all have ended."""
+        waiting, left = getcurrent(), len(tasks)
+
+        def run(task: Callable[[], object]) -> None:
+            nonlocal left
+            task()
+            left -= 1
+            if not left:
+                self.at(self.now_ms, waiting.switch)
+
+        for task in tasks:
+            self.at(self.now_ms, greenlet(partial(run, task), self._hub).switch)
+        self._hub.switch()
+
     def run_until(self, until_ms: int) -> None:
         """Everything up to and including an instant."""
         heap = self._heap
@@ -48,8 +65,8 @@ class Kernel:
             when_ms, _, action = heappop(heap)
             self.now_ms = max(self.now_ms, when_ms)
             self.events += 1
-            if self.events > EVENTS_MAX:
-                raise Livelock(f"{EVENTS_MAX} events and no end")
+            if self.events > self._events_max:
+                raise Livelock(f"{self._events_max} events and no end")
             action()
         if not self.stopped:
             self.now_ms = max(self.now_ms, until_ms)

@@ -5,7 +5,7 @@ Reading a clock does not park: time passes at the calls around it, which is wher
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tickwork.core.ids import stable_hash
 from tickwork.ports import Ports
@@ -32,11 +32,18 @@ class SimClock:
         self._process.world.kernel.park(duration_ms)
 
 
+class Numbering(Protocol):
+    """A world that counts the ids it has given out."""
+
+    seed: int
+    ids: int
+
+
 class SimIds:
     """Ids that differ, and are the same in each replay."""
 
-    def __init__(self, process: Process) -> None:
-        self._world = process.world
+    def __init__(self, world: Numbering) -> None:
+        self._world = world
 
     def unique(self) -> str:
         self._world.ids += 1
@@ -76,7 +83,7 @@ def sim_ports(process: Process) -> Ports:
         store=SimStore(process, process.world.tables),
         sender=SimSender(process),
         signals=SimSignals(process),
-        ids=SimIds(process),
+        ids=SimIds(process.world),
         layout=process.world.layout,
         slices_seen=process.world.slices_seen[process.host],
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import batched
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from botocore.exceptions import ClientError
 
@@ -159,10 +159,18 @@ class SimSender:
             target.put(message.body, delay_ms + rng.randrange(_LATE_MS))
 
 
+class Caller(Protocol):
+    def call[T](self, verb: str, detail: object, effect: Callable[[], T]) -> T: ...
+
+
+class Delays(Protocol):
+    def delay(self, message_id: int, delay_ms: int) -> None: ...
+
+
 class SimSqs:
     """The two calls of an SQS client that `aws.ticks` makes, as one process sees them."""
 
-    def __init__(self, process: Process, queue: SimQueue) -> None:
+    def __init__(self, process: Caller, queue: Delays) -> None:
         self._process = process
         self._queue = queue
 

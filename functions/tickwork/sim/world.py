@@ -73,7 +73,7 @@ class World:
         self.slices_seen: list[set[str]] = [set() for _ in self.host_skews_ms]
         self.checks = Checks(self)
         self.queues = {
-            queues.TICKS.name: SimQueue(self, queues.TICKS, partial(servers.scan, self), 10),
+            queues.TICKS.name: SimQueue(self, queues.TICKS, partial(servers.scan, self), queues.TICKS_PER_BATCH),
             queues.ready_queue(POOL): SimQueue(self, queues.ready(POOL), partial(servers.work, self), 1),
         }
         self.tick_every_ms = _TICK_EVERY_MS

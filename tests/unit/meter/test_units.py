@@ -7,6 +7,7 @@ import pytest
 from tickwork.core.tables import BY_JOB, TIMERS
 from tickwork.meter import units
 from tickwork.meter.bill import Bill, price_table, usd
+from tickwork.store.dynamodb import to_attributes
 
 
 @pytest.mark.parametrize(
@@ -137,3 +138,15 @@ def test_a_name_without_a_price_is_an_error() -> None:
 def test_the_price_table_is_dated_and_cites_its_sources() -> None:
     assert price_table()["as_of"] >= "2026"
     assert price_table()["sources"]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {},
+        {"pk": "é", "n": 0, "m": 1_793_318_400_000, "minus": -123, "yes": True, "nothing": None},
+        {"list": [1, "two", [], {"three": 3}], "map": {"a": {"b": [True, None]}}, "empty": {}},
+    ],
+)
+def test_an_item_has_one_size_however_it_is_spelled(item: dict[str, object]) -> None:
+    assert units.plain_size(item) == units.item_size(to_attributes(item))

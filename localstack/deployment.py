@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,12 +23,13 @@ import boto3
 
 from tickwork.settings import ENVIRONMENTS, Settings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 REGION = "us-east-1"
 ENVIRONMENT = "dev"
 STACK = f"tickwork-{ENVIRONMENT}"
 CLI_TIMEOUT_S = 300
 BATCHED = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
+WORKER_ENDS_WITHIN_S = 40
 FUNCTIONS = ("api", "ticker", "scanner", "reconciler", "pusher")
 
 type Credentials = dict[str, str]
@@ -128,6 +132,36 @@ class Deployment:
         document = iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
         self._allow_batches(name, document)
         return self._assume(str(role["Arn"]))
+
+    @contextmanager
+    def worker(
+        self, role: Credentials, app: str, *, concurrency: int, log: Path, environ: Mapping[str, str]
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A `tickwork worker` process of the pool `default` under the role of a worker; asked to end at the end, as a
+        deploy would."""
+        command = [sys.executable, "-m", "tickwork.cli.main", "worker", app, "--pool", "default"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, "--prefix", self.settings.prefix, "--concurrency", str(concurrency)],
+                cwd=ROOT,
+                env={
+                    **self.environ(role),
+                    "TICKWORK_API_URL": self.api_url,
+                    "TICKWORK_AUTH": "iam",
+                    **environ,
+                },
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield process
+            assert process.poll() is None, f"the worker ended by itself: see {log}"
+            process.send_signal(signal.SIGTERM)
+            process.wait(WORKER_ENDS_WITHIN_S)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(5)
 
     def role_of(self, function: str) -> Credentials:
         """The credentials that a deployed function runs with, to see what they are refused."""
