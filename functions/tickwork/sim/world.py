@@ -32,8 +32,9 @@ _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
 _LOSING = frozenset({"message_lost", "send_refused", "faulty_worker"})
 _FRESH_AHEAD_S = (75, 130)
-_RECOVERING_LAG_MS = 60 * SECOND_MS
-"""After the faults a loose ticker may take two minutes to come round, and the dead hold leases for a while."""
+_RECOVERING_LAG_MS = 65 * SECOND_MS
+"""After the faults a loose ticker may take two minutes to come round, and the dead hold leases for a while. A tick that
+the lease has noted and the queue has lost is made up for by the next minute's keep-alive, with a lag of its own."""
 _LAST_RESORT_MS = 26 * 60 * MINUTE_MS
 """Faults are over and the near passes have been made: what is left must be found by the audit of a day later."""
 
