@@ -35,7 +35,7 @@ _CATCH_UPS = (
     CatchUp("latest", max_lateness_s=30),
 )
 _LIMITED_SEEDS = 0.3
-_RESOURCES = (Resource("db", 1), Resource("db", 2), Resource("api", 3))
+_RESOURCES = (Resource("db", 2), Resource("db", 3), Resource("api", 4))
 _AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
 
 
