@@ -12,6 +12,7 @@ they stay further apart than `PROBE_S`), so a probe cannot step over a pair of c
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,9 +45,22 @@ _NICKNAMES: Final = {
     "cest": "Europe/Berlin", "ist": "Asia/Kolkata", "jst": "Asia/Tokyo", "kst": "Asia/Seoul",
     "aest": "Australia/Sydney", "aedt": "Australia/Sydney", "sgt": "Asia/Singapore",
     "hkt": "Asia/Hong_Kong", "nzst": "Pacific/Auckland", "nzdt": "Pacific/Auckland",
-    "brt": "America/Sao_Paulo", "msk": "Europe/Moscow", "utc+0": "UTC", "utc0": "UTC", "gmt+0": "UTC",
+    "brt": "America/Sao_Paulo", "msk": "Europe/Moscow", "utc0": "UTC",
     "z": "UTC", "local": "UTC", "localtime": "UTC",
+    # Cities that have no zone of their own, and names of Windows.
+    "beijing": "Asia/Shanghai", "bombay": "Asia/Kolkata", "san_francisco": "America/Los_Angeles",
+    "munich": "Europe/Berlin",
+    "pacific_standard_time": "America/Los_Angeles", "mountain_standard_time": "America/Denver",
+    "central_standard_time": "America/Chicago", "eastern_standard_time": "America/New_York",
+    "gmt_standard_time": "Europe/London", "w._europe_standard_time": "Europe/Berlin",
+    "romance_standard_time": "Europe/Paris", "india_standard_time": "Asia/Kolkata",
+    "china_standard_time": "Asia/Shanghai", "tokyo_standard_time": "Asia/Tokyo",
+    "aus_eastern_standard_time": "Australia/Sydney",
 }  # fmt: skip
+
+
+#: `UTC+2`, `GMT-05:00`, `+0530`, `-5`.
+_OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,30 +171,49 @@ def zone_named(key: str, field: str = "zone") -> Zone:
     Only listed names are looked up, so no text of a caller ever becomes a path.
     """
     if key not in zone_names():
-        raise _unknown_zone(key, field)
+        raise unknown_zone(key, field)
     with resources.files("tzdata").joinpath("zoneinfo", *key.split("/")).open("rb") as file:
         return Zone(key, ZoneInfo.from_file(file, key=key))
 
 
-def _unknown_zone(key: str, field: str) -> ScheduleRefused:
+def unknown_zone(key: str, field: str) -> ScheduleRefused:
+    """The refusal of a name that is none, with the name that was probably meant."""
+    offset = _OFFSET.fullmatch(key.strip())
+    if offset is not None:
+        return _fixed_offset(key, field, offset)
     guess = _suggest(key)
     remedy = f"did you mean {guess}?" if guess else "use an IANA name such as Europe/Berlin or UTC"
-    if any(sign in key for sign in "+-") and any(c.isdigit() for c in key):
-        remedy += " A fixed offset is no zone: it knows no daylight saving"
     return ScheduleRefused("unknown_zone", f"{key!r} is no time zone", field=field, remedy=remedy, proposal=guess)
+
+
+def _fixed_offset(key: str, field: str, offset: re.Match[str]) -> ScheduleRefused:
+    """The sign of `Etc/GMT-2` counts the other way round, so what looks nearest to `GMT+2` is four hours off."""
+    sign, hours = offset[1], int(offset[2])
+    guess: str | None = "UTC"
+    if hours or int(offset[3] or 0):
+        guess = f"Etc/GMT{'-' if sign == '+' else '+'}{hours}"
+        if int(offset[3] or 0) or guess not in zone_names():
+            guess = None
+    meant = f"did you mean {guess}, which is UTC{sign}{hours}?" if guess else "use an IANA name such as Asia/Kolkata"
+    return ScheduleRefused(
+        "unknown_zone", f"{key!r} is an offset and no time zone", field=field, proposal=guess,
+        remedy=f"{meant} A fixed offset knows no daylight saving; a place such as Europe/Berlin does",
+    )  # fmt: skip
 
 
 def _suggest(key: str) -> str | None:
     wanted = "_".join(key.strip().split())
-    if wanted.casefold() in _NICKNAMES:
-        return _NICKNAMES[wanted.casefold()]
+    city = wanted.rsplit("/", 1)[-1]
+    for text in (wanted, city):
+        if text.casefold() in _NICKNAMES:
+            return _NICKNAMES[text.casefold()]
     names = zone_names()
     cities = {name.rsplit("/", 1)[-1]: name for name in sorted(names)}
-    by_city = {city.casefold(): name for city, name in cities.items()}
-    if wanted.casefold() in by_city:
-        return by_city[wanted.casefold()]
+    by_city = {name.casefold(): full for name, full in cities.items()}
+    if city.casefold() in by_city and "/" not in wanted:
+        return by_city[city.casefold()]
     whole = closest(wanted, names)
-    if whole is not None:
-        return whole
-    city = closest(wanted.rsplit("/", 1)[-1], cities)
-    return cities[city] if city else None
+    if whole is not None and closest(city, (whole.rsplit("/", 1)[-1],)):
+        return whole  # a long common beginning such as America/ is no likeness
+    guess = closest(city, cities)
+    return cities[guess] if guess else None
