@@ -1,6 +1,6 @@
 """A whole cron expression: text in, five or six parsed fields out.
 
-Owns: splitting, `@` macros, the number of fields, and recognising what belongs to other schedulers.
+Owns: `@` macros, the number of fields, and recognising what belongs to other schedulers.
 Refuses to know: zones, instants.
 Protects: nothing foreign is read as something else: six or seven fields, a zone inside the text, letters from
 a word processor are refused with what to write.
@@ -8,16 +8,15 @@ a word processor are refused with what to write.
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tickwork.core.schedule import dialects
+from tickwork.core.schedule import pasted
+from tickwork.core.schedule.characters import refuse_cron, split
 from tickwork.core.schedule.days import DayRule
 from tickwork.core.schedule.field import Field, parse_field
 from tickwork.core.schedule.field_kind import FIVE, SIX
-from tickwork.core.schedule.limits import EXPRESSION_LENGTH_MAX
 from tickwork.core.schedule.refusal import ScheduleRefused, closest
 from tickwork.core.schedule.walltimes import WallTimes
 
@@ -98,7 +97,7 @@ def parse_expression(text: object, *, seconds: bool = False, letters: bool = Fal
     if len(parts) == 1 and parts[0].startswith("@"):
         parts = (["0"] if seconds else []) + _macro(parts[0]).split(" ")
     kinds = SIX if seconds else FIVE
-    if len(parts) != len(kinds):
+    if len(parts) != len(kinds) or parts[0].startswith("#"):
         raise _wrong_count(parts, seconds=seconds)
     fields: list[Field] = []
     for number, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
@@ -111,56 +110,29 @@ def parse_expression(text: object, *, seconds: bool = False, letters: bool = Fal
     return Expression(tuple(fields))
 
 
-def split(text: object) -> list[str]:
-    """The parts of the text between ASCII spaces and tabs, with every other character checked."""
-    if not isinstance(text, str):
-        raise _refuse("bad_type", f"cron is a text, not {type(text).__name__}", 'write it as "0 2 * * *"')
-    text = text.strip(" \t\r\n")
-    if len(text) > EXPRESSION_LENGTH_MAX:
-        raise _refuse("too_long", f"the expression has {len(text)} characters", f"use at most {EXPRESSION_LENGTH_MAX}")
-    for position, char in enumerate(text, start=1):
-        if not (char.isascii() and (char.isprintable() or char == "\t")):
-            raise _foreign_character(char, position)
-    return text.replace("\t", " ").split()
-
-
-def _foreign_character(char: str, position: int) -> ScheduleRefused:
-    name = unicodedata.name(char, f"U+{ord(char):04X}")
-    if unicodedata.category(char) == "Nd":
-        reason, remedy = "non_ascii_digit", f"write the ASCII digit {unicodedata.digit(char)}"
-    elif unicodedata.category(char) in ("Zs", "Cc", "Zl", "Zp", "Cf"):
-        reason, remedy = "non_ascii_space", "retype the expression with plain spaces on one line"
-    elif unicodedata.category(char) == "Pd" or char == "\u2212":
-        reason, remedy = "non_ascii_character", "write a plain hyphen (-)"
-    elif "ASTERISK" in name or char == "\u00d7":
-        reason, remedy = "non_ascii_character", "write a plain asterisk (*)"
-    else:
-        reason, remedy = "non_ascii_character", "use ASCII characters only"
-    return _refuse(reason, f"character {position} is {name}", remedy)
-
-
 def _macro(text: str) -> str:
     if text in MACROS:
         return MACROS[text]
     if text == "@reboot":
-        raise _refuse("reboot", "@reboot is no time: nothing here boots", "trigger the job from the deployment")
+        raise refuse_cron("reboot", "@reboot is no time: nothing here boots", "trigger the job from the deployment")
     if text == "@every_minute":
-        raise _refuse("unknown_nickname", "@every_minute is not known here", "write * * * * *", "* * * * *")
+        raise refuse_cron("unknown_nickname", "@every_minute is not known here", "write * * * * *", "* * * * *")
     guess = closest(text, MACROS)
-    raise _refuse("unknown_nickname", f"{text!r} is no macro", f"write {guess or 'one of ' + ', '.join(MACROS)}", guess)
+    raise refuse_cron(
+        "unknown_nickname", f"{text!r} is no macro", f"write {guess or 'one of ' + ', '.join(MACROS)}", guess
+    )
 
 
 def _wrong_count(parts: list[str], *, seconds: bool) -> ScheduleRefused:
     if not parts:
-        return _refuse("empty", "the expression is empty", 'write five fields, such as "0 2 * * *"')
-    foreign = dialects.recognise(parts, seconds=seconds)
+        return refuse_cron("empty", "the expression is empty", 'write five fields, such as "0 2 * * *"')
+    foreign = pasted.recognise(parts, seconds=seconds)
     if foreign is not None:
         return foreign
+    if parts[0].startswith("@"):
+        _macro(parts[0])
+        return pasted.too_much(parts[1], parts[0])
     expected = "six fields (second first)" if seconds else "five fields"
     names = " ".join(kind.name for kind in (SIX if seconds else FIVE))
     reason = "too_many_fields" if len(parts) > (6 if seconds else 5) else "too_few_fields"
-    return _refuse(reason, f"{expected} expected, got {len(parts)}", f"write: {names}")
-
-
-def _refuse(reason: str, detail: str, remedy: str, proposal: str | None = None) -> ScheduleRefused:
-    return ScheduleRefused(reason, detail, field="cron", remedy=remedy, proposal=proposal)
+    return refuse_cron(reason, f"{expected} expected, got {len(parts)}", f"write: {names}")

@@ -77,7 +77,9 @@ def parse_field(kind: FieldKind, text: str, *, job_id: str = "", letters: bool =
 
 def _parse_item(kind: FieldKind, item: str, whole: str, job_id: str) -> tuple[str, int]:
     if not item:
-        raise bad(kind, "empty_item", f"{whole!r} has an empty list item", "take out the extra comma")
+        raise bad(
+            kind, "empty_item", f"{whole!r} has an empty list item", "take out the extra comma, or the space beside it"
+        )
     body, slash, step_text = item.partition("/")
     step = _parse_step(kind, item, step_text) if slash else 1
     if body.upper().startswith("H"):

@@ -103,10 +103,8 @@ def _unknown_value(kind: FieldKind, text: str, item: str) -> ScheduleRefused:
         reason = "bad_day_name" if kind is DOW else "bad_month_name"
         return bad(kind, reason, f"{text!r} is no {kind.name} name", f"write {guess}", item.replace(text, str(guess)))
     if guess in DAY_NAMES or guess in MONTH_NAMES or folded in DAY_NAMES or folded in MONTH_NAMES:
-        where = (
-            "day-of-week (the last field)" if (guess or folded) in DAY_NAMES else "month (the field before the last)"
-        )
-        return bad(kind, "misplaced_name", f"{text!r} cannot stand in {item!r}", f"names belong to the {where} field")
+        where = "day-of-week field, the last one" if (guess or folded) in DAY_NAMES else "month field, the last but one"
+        return bad(kind, "misplaced_name", f"{text!r} cannot stand in {item!r}", f"names belong to the {where}")
     if "~" in text:
         return bad(
             kind,
@@ -115,7 +113,7 @@ def _unknown_value(kind: FieldKind, text: str, item: str) -> ScheduleRefused:
             "use H: a value that stays the same for a job",
         )
     if folded[:1] in ("l", "w") or "#" in text:
-        return bad(kind, "bad_value", f"{item!r} is a day, not a {kind.name}", f"allowed: {kind.allowed()}")
+        return bad(kind, "bad_value", f"{item!r} is a day and no {kind.name}", f"allowed: {kind.allowed()}")
     return bad(
         kind,
         "bad_value",
