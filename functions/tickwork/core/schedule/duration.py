@@ -18,6 +18,7 @@ _BY_NAME: Final = {
     "sec": 1, "secs": 1, "min": 60, "mins": 60, "hr": 3_600, "hrs": 3_600,
 }  # fmt: skip
 _PART: Final = re.compile(r" *([0-9]{1,9}) *([a-zA-Z]+)", re.ASCII)
+_CALENDAR: Final = re.compile(r"P(?:[0-9]+[YWD])*[0-9]+[YM]", re.ASCII)
 _ISO: Final = re.compile(
     r"P(?:([0-9]{1,6})W)?(?:([0-9]{1,6})D)?(?:T(?:([0-9]{1,6})H)?(?:([0-9]{1,7})M)?(?:([0-9]{1,9})S)?)?",
     re.ASCII,
@@ -34,8 +35,12 @@ def read_duration_s(value: object, field: str) -> int:
     if iso is not None and any(iso.groups()):
         counts = (int(group or 0) for group in iso.groups())
         return _checked(sum(n * size for n, (_, size) in zip(counts, _UNITS, strict=True)), field)
+    if _CALENDAR.match(value):
+        raise _bad(field, f"{value!r} counts months or years")
     total, position = 0, 0
     while found := _PART.match(value, position):
+        if found[2] == "M":
+            raise _bad(field, "'M' is a month to some; a minute is written m")
         size = _BY_NAME.get(found[2].casefold())
         if size is None:
             raise _bad(field, f"{found[2]!r} is no unit with a fixed length")

@@ -15,7 +15,7 @@ from tickwork.core.schedule.duration import duration_text, read_duration_s
 from tickwork.core.schedule.instant import local_text, read_time, utc_text
 from tickwork.core.schedule.limits import DAY_S, LAST_S
 from tickwork.core.schedule.refusal import ScheduleRefused
-from tickwork.core.schedule.rrule import EPOCH, INTERVAL_MAX, bad_rrule, parse_rrule, read_parts
+from tickwork.core.schedule.rrule import EPOCH, INTERVAL_MAX, bad_rrule, check_lists, parse_rrule, read_parts
 from tickwork.core.schedule.walk import ClockChanges, resolve
 from tickwork.core.schedule.zone import Zone, zone_named
 
@@ -35,6 +35,7 @@ def normal_rrule(value: object, now_s: int, zone: Zone, *, start_local: object =
         raise bad_rrule("an RRULE is a text", 'write "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"')
     start_s, rule_text, zone = _read_lines(value, zone)
     parts = read_parts(rule_text)
+    check_lists(parts)
     if start_s is None:
         start_s = now_s + zone.offset_at(now_s) if start_local is None else _read_start(start_local)
     count, until = parts.pop("COUNT", None), parts.pop("UNTIL", None)

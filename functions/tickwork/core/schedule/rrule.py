@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -40,6 +40,13 @@ POSITIONED_TIMES_MAX: Final = 24
 
 _NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 _TIME_PARTS: Final = (("BYHOUR", 24), ("BYMINUTE", 60), ("BYSECOND", 60))
+
+#: RFC 5545's lists. dateutil reads more: underscores in numbers, digits of every script.
+_LIST_PARTS: Final = {
+    "BYDAY": r"(?:[+-]?[0-9]{1,2})?(?:MO|TU|WE|TH|FR|SA|SU)",
+    **dict.fromkeys(("BYMONTH", "BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYSETPOS"), r"[+-]?[0-9]{1,3}"),
+}
+_LISTS: Final = {key: re.compile(f"{item}(?: *, *{item})*", re.ASCII) for key, item in _LIST_PARTS.items()}
 
 _FREQS: Final = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 _FAST: Final = ("HOURLY", "MINUTELY", "SECONDLY")
@@ -67,6 +74,21 @@ def read_parts(text: str) -> dict[str, str]:
     if "COUNT" in parts and "UNTIL" in parts:
         raise bad_rrule("COUNT and UNTIL exclude each other", "take one out")
     return parts
+
+
+def check_lists(parts: Mapping[str, str]) -> None:
+    """Refuse the lists of a new rule that dateutil would read and RFC 5545 does not know. A stored rule is not asked:
+    it keeps its meaning."""
+    for key, pattern in _LISTS.items():
+        if key in parts and not pattern.fullmatch(parts[key]):
+            raise bad_rrule(
+                f"{key}={parts[key]} is not understood", f"write {key}={'MO,-1FR' if key == 'BYDAY' else '1,-1'}"
+            )
+    if parts["FREQ"] in ("DAILY", "WEEKLY") and any(char.isdigit() for char in parts.get("BYDAY", "")):
+        raise bad_rrule(
+            f"BYDAY={parts['BYDAY']} counts weekdays, and FREQ={parts['FREQ']} has nothing to count them in",
+            "leave out the numbers, or write FREQ=MONTHLY",
+        )
 
 
 @lru_cache(maxsize=4096)
