@@ -7,32 +7,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from tickwork.cli.main import main
 
 CASES = Path(__file__).parents[2] / "cases"
 GOLDEN = json.loads((CASES / "dst_golden.json").read_text())["cases"]
 CHECKS = json.loads((CASES / "schedule_cases.json").read_text())
+KINDS = [json.loads(line) for line in (CASES / "kinds.jsonl").read_text().splitlines()]
 #: Where each field stands in an expression that is otherwise true at every minute.
 PLACES = {"minute": 0, "hour": 1, "dom": 2, "month": 3, "dow": 4}
 YEAR_START = "2024-01-01T00:00:00Z"
 
 
-def run(*arguments: str) -> Any:
-    """The rows of `tickwork next ... --json`; "reject" when it exits with 2 and an error alone."""
-    result = CliRunner().invoke(main, ["next", "--json", *arguments])
+def ask(*arguments: str, spec: dict[str, Any] | None = None) -> Result:
+    """`tickwork next ... --json`. A refusal has exit code 2, and an error and a remedy alone."""
+    given = ["--spec", "-"] if spec is not None else []
+    result = CliRunner().invoke(main, ["next", "--json", *given, *arguments], input=json.dumps(spec))
     if result.exit_code == 2:
         assert result.stdout == ""
         assert result.stderr.startswith("error: ")
         assert "  try: " in result.stderr
-        return "reject"
+        return result
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return result
 
 
-def instants(*arguments: str) -> Any:
-    rows = run(*arguments)
+def run(*arguments: str, spec: dict[str, Any] | None = None) -> Any:
+    """The rows; "reject" when it is refused."""
+    result = ask(*arguments, spec=spec)
+    return "reject" if result.exit_code == 2 else json.loads(result.stdout)
+
+
+def instants(*arguments: str, spec: dict[str, Any] | None = None) -> Any:
+    rows = run(*arguments, spec=spec)
     return rows if rows == "reject" else [row["scheduled_at"] for row in rows]
 
 
@@ -56,6 +64,8 @@ def answer(check: dict[str, Any], *policy: str) -> Any:
     match check["op"]:
         case "next":
             return instants(check["cron"], *zone, "--after", check["after"], "--count", str(check["count"]), *policy)
+        case "spec":
+            return instants("--after", check["after"], "--count", str(check["count"]), spec=check["spec"])
         case "prev":
             return instants(check["cron"], *zone, "--before", check["before"], "--count", "1", *policy)[0]
         case "rate":
@@ -106,3 +116,28 @@ VARIANTS = [(case, name) for case in CHECKS for name in case["variants"]]
 def test_case_under_another_policy(case: dict[str, Any], name: str) -> None:
     policy, value = name.split("=")
     assert answer(case["check"], f"--{policy}", value) == case["variants"][name], case["tells"]
+
+
+@pytest.mark.parametrize("case", KINDS, ids=[f"{number}-{case['kind']}" for number, case in enumerate(KINDS, start=1)])
+def test_case_of_a_kind(case: dict[str, Any]) -> None:
+    check, result = case["check"], case["result"]
+    if check["op"] == "refuse":
+        assert_refused(check["spec"], **result)
+        return
+    policy = [text for name, value in check.get("policy", {}).items() for text in (f"--{name}", value)]
+    assert answer(check, *policy) == result
+    if check["op"] == "next" and len(result) > 1:
+        count = str(len(result) - 1)
+        back = instants(check["cron"], "--tz", check["zone"], "--before", result[-1], "--count", count, *policy)
+        assert back == result[-2::-1]
+
+
+def assert_refused(spec: dict[str, Any], **told: Any) -> None:
+    """The error names the field, the remedy has the text `try`, and what it says to `write` is accepted."""
+    result = ask("--after", YEAR_START, spec=spec)
+    assert result.exit_code == 2, result.output
+    error, remedy = result.stderr.splitlines()
+    assert error.startswith(f"error: {told['field']}: ")
+    assert told["try"] in remedy
+    if "write" in told:
+        assert run("--after", YEAR_START, spec=told["write"]) != "reject"

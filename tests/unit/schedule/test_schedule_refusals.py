@@ -107,7 +107,8 @@ def test_a_bad_expression_names_its_field_and_proposes_what_was_meant(text: str)
     assert (error.reason, error.field) == (reason, field)
     if proposal is not None:
         assert error.proposal == proposal
-        parse_schedule({"cron": proposal}, now_ms=NOW_MS)
+    if error.proposal is not None:
+        parse_schedule({"cron": error.proposal}, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +236,15 @@ def test_the_stored_form_of_a_newer_version_is_refused_and_not_guessed_at() -> N
     for spec in ({"cron": "0 0 * * *", "zone": "UTC", "moon": 1}, {"lunar": "x"}, {"rate": "5 minutes"}):
         with pytest.raises(ScheduleRefused):
             schedule_from_spec(spec)
+
+
+def test_a_rule_that_was_stored_before_it_was_refused_keeps_its_meaning() -> None:
+    from tickwork.core.schedule import schedule_from_spec
+
+    loose = "FREQ=WEEKLY;BYDAY=1MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"
+    assert refusal({"rrule": loose}).reason == "bad_rrule"
+    stored = {"rrule": loose, "start_local": "2026-03-01T00:00:00", "zone": "UTC"}
+    assert next_after(schedule_from_spec(stored), NOW_MS) == NOW_MS + (24 + 9) * 3_600_000  # the Monday
 
 
 def test_a_schedule_that_is_over_can_still_be_looked_at() -> None:
