@@ -77,7 +77,7 @@ class Bench:
     def steady(self, rate: int, seconds: int, lead_s: int) -> Measured:
         """A rate of creations, and so much later the same rate of firings."""
         first = int(time.time()) + lead_s + 1
-        return self._load(steady_orders(rate, seconds, first, lead_s, self._drawn), "creating and firing")
+        return self._load(steady_orders(rate, seconds, first, lead_s, self._drawn), "creating")
 
     def burst(self, count: int, lead_s: int) -> Measured:
         return self._load(orders_at_once({int(time.time()) + lead_s: count}), "creating")

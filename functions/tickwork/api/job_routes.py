@@ -12,7 +12,6 @@ from tickwork.api.requests import (
     after_name,
     body_of,
     fields_under,
-    from_cursor,
     json_response,
     limit_of,
     query_of,
@@ -115,7 +114,7 @@ def _add_previews(app: APIGatewayHttpResolver, ports: Ports) -> None:
     @app.get("/jobs/<job_id>/runs")
     def job_runs(job_id: str) -> Response[str]:
         query = query_of(app, "limit", "cursor")
-        after = from_cursor(query.get("cursor"), int, str, str)
+        after = requests.after_run(query, job_id)
         found, more = history.job_runs(ports, job_id, limit=limit_of(query), after=after)
         return json_response({"runs": [views.run_view(one) for one in found], "cursor": to_cursor(more)})
 

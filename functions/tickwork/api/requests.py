@@ -17,15 +17,15 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from tickwork.api.models import Body, JobIn, TimerIn
 from tickwork.api.work import shown, work_of
-from tickwork.core.errors import CallerError, InvalidField
+from tickwork.core.errors import BadSchedule, CallerError, InvalidField
 from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
-from tickwork.core.keys import LedgerKey, parse_ref
+from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.records import CatchUp, Job, Work, without_defaults
 from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule, schedule_from_spec
 from tickwork.flows.jobs import NewJob
 from tickwork.flows.timers import NewTimer
-from tickwork.ports import Layout
+from tickwork.ports import PUSH_POOL, Layout
 
 PAGE_DEFAULT, PAGE_MAX = 20, 200
 DELAY_S_MAX = 10**11
@@ -152,6 +152,21 @@ def after_name(query: dict[str, str], team: str) -> str | None:
     return after
 
 
+def after_run(query: dict[str, str], job_id: str) -> tuple[int, str, str] | None:
+    """The cursor of a job's runs: nominal instant and keys of the last one, which is a run of this very job."""
+    after: tuple[int, str, str] | None = from_cursor(query.get("cursor"), int, str, str)
+    if after is None:
+        return None
+    scheduled_at_ms, pk, sk = after
+    try:
+        key = parse_ledger_key(pk, sk)
+    except ValueError:
+        raise not_a_cursor() from None
+    if (key.job_id, key.scheduled_at_ms) != (job_id, scheduled_at_ms):
+        raise not_a_cursor()
+    return after
+
+
 def not_a_cursor() -> InvalidField:
     return InvalidField("this is not a cursor of this list", field="cursor", remedy="use the cursor of the last page")
 
@@ -209,17 +224,25 @@ def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
 
 def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
     """A registered job with the fields that a change gives, checked as a whole, and its schedule. A schedule that the
-    change leaves alone is not read anew: its times may have passed, and that is no fault of the change."""
+    change leaves alone is not read anew: its times may have passed, and that is no fault of the change. One that it
+    replaces need not be readable any more."""
     body = JobIn.model_validate(_merged(_as_body(job), given))
-    schedule = schedule_from_spec(job.schedule)
     if "schedule" in given:
         schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=job.job_id)
-    handler = body.target.handler or job.name
-    keeps_certificate = "certificate" not in given and handler == job.work.handler
-    work = work_of(body, layout, job.name, job.work.certificate if keeps_certificate else None)
+    else:
+        schedule = schedule_from_spec(job.schedule)
+    handler = PUSH_POOL if body.target.url else body.target.handler or job.name
+    is_same_code = (handler, body.target.url or "") == (job.work.handler, job.work.url)
+    certified = job.work.certificate if is_same_code and "certificate" not in given else None
+    work = work_of(body, layout, job.name, certified)
+    payload_id = None if "payload" in given else job.work.payload_id
     if "payload" not in given:
-        work = replace(work, payload=job.work.payload, payload_id=job.work.payload_id)
-    return _job_of(body, schedule, work), schedule
+        work = replace(work, payload=job.work.payload, payload_id=payload_id)
+    new = _job_of(body, schedule, work)
+    # What the request would be with its tolerance spelt out, and what it keeps without showing it: the same change
+    # made of the job as it was and of the job as changed is then one, and a change that takes away is another.
+    whole = body.model_copy(update={"tolerance_s": new.tolerance_s})
+    return replace(new, fingerprint=_fingerprint(whole, payload_id, certified)), schedule
 
 
 def _as_body(job: Job) -> dict[str, Any]:
@@ -229,9 +252,17 @@ def _as_body(job: Job) -> dict[str, Any]:
         body.pop(kept_apart, None)
     body |= {"team": job.team, "name": job.name, "schedule": dict(job.schedule)}
     body["catch_up"] = catch_up_shown(job.catch_up)
-    if job.tolerance_s != default_tolerance_s(schedule_from_spec(job.schedule)):
+    if not _has_default_tolerance(job):
         body["tolerance_s"] = job.tolerance_s
     return body | ({"exact_reason": job.exact_reason} if job.exact_reason else {})
+
+
+def _has_default_tolerance(job: Job) -> bool:
+    """Of a schedule that can not be read nobody knows: its tolerance then counts as chosen."""
+    try:
+        return job.tolerance_s == default_tolerance_s(schedule_from_spec(job.schedule))
+    except BadSchedule:
+        return False
 
 
 def _merged(body: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -240,7 +271,7 @@ def _merged(body: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         if value is None and name != "payload":
             merged.pop(name, None)
         elif name in ("retry_policy", "catch_up") or (name == "target" and not {"pool", "url"} & value.keys()):
-            merged[name] = merged[name] | value
+            merged[name] = {part: one for part, one in (merged[name] | value).items() if one is not None}
         else:
             merged[name] = value
     if given.get("catch_up") and given["catch_up"].get("policy", "last") != "last" and "last" not in given["catch_up"]:
@@ -273,10 +304,14 @@ def _fire_at(body: TimerIn, now_ms: int) -> int:
     return due_ms
 
 
-def _fingerprint(body: Body) -> str:
+def _fingerprint(body: Body, *kept: object) -> str:
     """Identifies what the client asked for, as it asked: the same delay asked twice is the same request. Defaults
-    are left out, so that a field added later does not make an old request a new one."""
-    return hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    are left out, so that a field added later does not make an old request a new one. `kept`: what of the job as it
+    stands belongs to the request too, where there is any."""
+    text = body.model_dump_json(exclude_defaults=True)
+    if any(kept):
+        text += json.dumps(kept, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def when(instant_ms: int) -> str | None:

@@ -142,7 +142,10 @@ def _cap(target: TargetIn, url: str, layout: Layout) -> tuple[Resource, ...]:
 
 def shown(work: Work) -> dict[str, Any]:
     """Target, lease, policies and limits as the API shows them. The payload is shown where it is inline."""
-    tags = [asdict(one) for one in work.resources]
+    # By name, not by place: the store gives the members of a map back in an order of its own.
+    cap = parse_target(work.url, allow_private=True).resource if work.url else ""
+    caps = [one.max_concurrency for one in work.resources if one.name == cap]
+    tags = [asdict(one) for one in work.resources if one.name != cap]
     body: dict[str, Any] = {
         "target": {"pool": work.pool, "handler": work.handler},
         "lease_s": work.lease_s,
@@ -150,7 +153,7 @@ def shown(work: Work) -> dict[str, Any]:
         "idempotency_class": work.idempotency_class,
     }
     if work.url:
-        body["target"] = {"url": work.url, "max_concurrency": tags.pop()["max_concurrency"]}
+        body["target"] = {"url": work.url, "max_concurrency": caps[0]}
     optional = {
         "max_duration_s": work.max_duration_s,
         "unsafe_sign_off": dict(work.sign_off or {}),

@@ -71,7 +71,10 @@ def update(
     more = {} if change_json is None else read_json(change_json, "--change")
     if not isinstance(more, dict):
         raise click.UsageError("--change is a JSON object of fields")
-    change = _definition(options) | more
+    change = _definition(options)
+    if both := sorted(change.keys() & more.keys()):
+        raise click.UsageError(f"--change and another option both give {', '.join(both)}: say it in one of them")
+    change |= more
     if not change:
         raise click.UsageError("say what to change")
     client, path = ApiClient(api), path_of("jobs", job_id)
@@ -203,7 +206,7 @@ def _show(job: dict[str, Any], as_json: bool) -> None:
         "schedule": short_schedule(job["schedule"]),
         "next": job["next"] and f"{job['next']['fire_at']} (nominal {job['next']['scheduled_at']})",
         "last": job["last"] and f"{job['last']['status']} {job['last']['scheduled_at']}",
-        "target": f"{job['target']['handler']} in pool {job['target']['pool']}",
+        "target": _target(job["target"]),
         "tolerance": f"{job['tolerance_s']} s",
         "retries": f"{job['retry_policy']['max_attempts']} attempts",
         "version": job["version"],
@@ -212,6 +215,10 @@ def _show(job: dict[str, Any], as_json: bool) -> None:
         pause = job["pauses"][-1]
         facts["paused"] = f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'})"
     show_facts(facts | ({"reason": job["reason"]} if job.get("reason") else {}))
+
+
+def _target(target: dict[str, Any]) -> str:
+    return str(target["url"]) if "url" in target else f"{target['handler']} in pool {target['pool']}"
 
 
 def short_schedule(spec: dict[str, Any]) -> str:

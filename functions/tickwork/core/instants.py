@@ -31,11 +31,12 @@ def iso_ms(instant_ms: int) -> str:
 
 
 def parse_iso(text: str) -> int:
-    """The instant of an ISO-8601 text that carries an offset. ValueError when it has none or is not a time."""
+    """The instant of an ISO-8601 text that carries an offset. ValueError when it has none or is not a time,
+    OverflowError when its offset takes it out of the years that `iso` can write."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("the time has no offset from UTC")
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return (moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def second_of(instant_ms: int) -> int:

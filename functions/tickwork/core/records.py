@@ -166,6 +166,8 @@ class Job:
     tolerance_s: int = 0
     catch_up: CatchUp = field(default_factory=CatchUp)
     created_at_ms: int = 0
+    changed_at_ms: int = 0
+    """When its definition was last changed; 0: never."""
     fired_through_ms: int = 0
     next: Next | None = None
     reason: str | None = None
@@ -211,6 +213,7 @@ class Job:
         }
         optional = {
             "catch_up": without_defaults(self.catch_up),
+            "changed_at_ms": self.changed_at_ms,
             "exact_reason": self.exact_reason,
             "pauses": [pause.to_item() for pause in self.pauses],
             "reason": self.reason,
@@ -234,6 +237,7 @@ class Job:
                 tolerance_s=item["tolerance_s"],
                 catch_up=CatchUp(**item.get("catch_up", {})),
                 created_at_ms=item["created_at_ms"],
+                changed_at_ms=item.get("changed_at_ms", 0),
                 fired_through_ms=item["fired_through_ms"],
                 next=upcoming,
                 reason=item.get("reason"),

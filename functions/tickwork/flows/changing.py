@@ -53,6 +53,7 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         schedule=new.schedule,
         work=keep_payload(ports, new.work, job.job_id, job.version + 1),
         version=job.version + 1,
+        changed_at_ms=now_ms,
         status=ACTIVE,
         tolerance_s=new.tolerance_s,
         catch_up=new.catch_up,
@@ -62,7 +63,8 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     )
     (changed,) = calendars.equip(ports, [changed])
     kept = changing.occurrence_kept(job, now_ms)
-    upcoming = kept or first_occurrence(changed, now_ms, layout.shards)
+    first = first_occurrence(changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
+    upcoming = kept or first
     if upcoming is None and (job.status != FINISHED or new.schedule != job.schedule):
         raise BadSchedule(
             "the schedule has no occurrence in the future",

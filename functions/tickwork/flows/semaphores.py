@@ -10,12 +10,15 @@ from collections.abc import Sequence
 
 from tickwork.core import endings, lifecycle, semaphores
 from tickwork.core.attempts import Declined, Try
+from tickwork.core.errors import InvariantViolated, WorldError
 from tickwork.core.ids import stable_hash
 from tickwork.core.keys import parse_ref, resource_key, slot_range
 from tickwork.core.records import Resource, Run, Work
 from tickwork.core.semaphores import Grab, Slot
 from tickwork.core.tables import RESOURCES, TIMERS
 from tickwork.flows import ending
+from tickwork.flows.commit import COMMIT_TRIES_MAX, pause_ms
+from tickwork.flows.ending import Ended
 from tickwork.ports import Ports
 
 SLOTS_PAGE = 500
@@ -74,8 +77,29 @@ def _recover_slot(ports: Ports, resource: Resource, standing: Sequence[Slot], cl
 
 def _end_lapsed(ports: Ports, holder: Run) -> bool:
     assert holder.status == lifecycle.RUNNING
-    if ending.end_attempt(ports, holder, endings.lapsed(holder)) is None:
+    try:
+        ended = ending.end_attempt(ports, holder, endings.lapsed(holder))
+    except WorldError:
+        ended = _see_to_ended(ports, holder)
+    if ended is None:
         return False
     ports.signals.count("worker.lease_expired_while_running_total")
     ports.signals.log("slots_recovered", ref=holder.key.ref, slots=list(holder.slots))
     return True
+
+
+def _see_to_ended(ports: Ports, holder: Run) -> Ended | None:
+    """The service was busy somewhere between the end of the attempt and its retry's way. Whoever repeats this start
+    finds the slot free and knows nothing of that run: its retry is seen to here (no-lost-timer)."""
+    for tries in range(1, COMMIT_TRIES_MAX + 1):
+        ports.clock.sleep_ms(pause_ms(tries))
+        try:
+            item = ports.store.get(TIMERS, holder.key.as_item())
+            run = None if item is None else Run.from_item(item)
+            if run is None or endings.recorded_outcome(run, holder.token) is None:
+                return None
+            return ending.see_to_retry(ports, run)
+        except WorldError:
+            if tries == COMMIT_TRIES_MAX:
+                raise
+    raise InvariantViolated("unreachable: the last try either returns or raises")

@@ -35,7 +35,7 @@ _CATCH_UPS = (
     CatchUp("latest", max_lateness_s=30),
 )
 _LIMITED_SEEDS = 0.3
-_RESOURCES = (Resource("db", 1), Resource("db", 2), Resource("api", 3))
+_RESOURCES = (Resource("db", 2), Resource("db", 3), Resource("api", 4))
 _AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
 
 
@@ -198,13 +198,13 @@ def _with_changes(rng: Random, job: JobPlan, until_ms: int) -> JobPlan:
         )
         for _ in range(rng.choice((0, 1, 1, 2, 5)))
     )
-    pauses = tuple(_pause(rng, from_ms, until_ms) for _ in range(rng.choice((0, 1, 1, 3))))
+    pauses = tuple(_pause(rng, from_ms, until_ms) for _ in range(rng.choice((0, 1, 3, 6))))
     return replace(job, changes=changes, pauses=pauses)
 
 
 def _pause(rng: Random, from_ms: int, until_ms: int) -> PausePlan:
     at_ms = _close_to_an_occurrence(rng, from_ms, until_ms)
-    lasts_ms = rng.choice((5, 20, 20, 60, 200)) * SECOND_MS
+    lasts_ms = rng.choice((3, 3, 8, 20, 60, 200)) * SECOND_MS
     ends_after_ms, resume_at_ms = rng.choice(((lasts_ms, 0), (0, at_ms + lasts_ms), (lasts_ms, at_ms + lasts_ms // 2)))
     return PausePlan(at_ms, ends_after_ms, resume_at_ms)
 
@@ -215,7 +215,7 @@ def _close_to_an_occurrence(rng: Random, from_ms: int, until_ms: int) -> int:
     at_ms = rng.randrange(from_ms, max(from_ms + 1, until_ms))
     if rng.random() < 0.3:
         return at_ms
-    return at_ms + -at_ms % (5 * SECOND_MS) - rng.choice((0, 2, 5, 20, 200, -300, -700, -1_100))
+    return at_ms + -at_ms % (5 * SECOND_MS) - rng.choice((0, 2, 5, 20, 200, -200, -400, -600, -800, -1_000))
 
 
 def _limited(rng: Random, work: Work) -> Work:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tickwork.core import queues
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
+from tickwork.core.slices import TICK_HORIZON_S
 from tickwork.sim import clients, servers
 from tickwork.sim.checks import Checks, due_ms_of
 from tickwork.sim.convergence import pending
@@ -32,8 +33,11 @@ _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
 _LOSING = frozenset({"message_lost", "send_refused", "faulty_worker"})
 _FRESH_AHEAD_S = (75, 130)
-_RECOVERING_LAG_MS = 60 * SECOND_MS
-"""After the faults a loose ticker may take two minutes to come round, and the dead hold leases for a while."""
+_RECOVERING_LAG_MS = 65 * SECOND_MS
+"""After the faults a loose ticker may take two minutes to come round, and the dead hold leases for a while. A tick that
+the lease has noted and the queue has lost is made up for by the next minute's keep-alive, with a lag of its own."""
+_LOST_TICKS_LAG_MS = TICK_HORIZON_S * SECOND_MS + _RECOVERING_LAG_MS
+"""Where ticks were lost, those keep-alives may be lost as well: all that were issued before the faults ended."""
 _LAST_RESORT_MS = 26 * 60 * MINUTE_MS
 """Faults are over and the near passes have been made: what is left must be found by the audit of a day later."""
 
@@ -216,7 +220,8 @@ class World:
 
     def _check_fresh(self) -> None:
         """Timers of the time after the faults are on time again, but for leases that the dead still hold."""
-        lag_max_ms = _RECOVERING_LAG_MS + 2 * self.faults.skew_max_ms
+        recovering_ms = _LOST_TICKS_LAG_MS if "tick_lost" in self.classes else _RECOVERING_LAG_MS
+        lag_max_ms = recovering_ms + 2 * self.faults.skew_max_ms
         for ref in self.fresh:
             lag_ms = self.checks.ledger.started_at_ms.get(ref, self.kernel.now_ms) - due_ms_of(ref)
             if lag_ms > lag_max_ms and self.violation is None:

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import FakeClock
+from tests.support.fakes import FakeClock, fake_ports
 from tests.support.http import ApiUnderTest
+from tests.unit.api.test_certificates import CERTIFICATE
+from tests.unit.api.test_hostile_requests import cursor
 from tests.unit.api.test_jobs_and_timers import create_job, move, ready, start, windows
 from tickwork.core.errors import OutcomeUnknown
 from tickwork.core.tables import JOBS, TIMERS
 from tickwork.core.writes import Committed, Refused, Write
-from tickwork.ports import Ports
+from tickwork.flows.reconciling import reconcile
+from tickwork.ports import Layout, Ports
 
 JOB = "/jobs/payments:rates"
 HOURLY = {"rate": "1 hour", "anchor": "2026-10-30T00:00:00Z"}
@@ -223,6 +226,109 @@ def test_what_a_job_has_come_to_be_may_be_registered_again(api: ApiUnderTest) ->
     assert api.call("POST", "/jobs", body | {"lease_s": 90})[0] == 200
 
 
+def test_a_change_that_comes_to_the_default_tolerance_may_be_sent_again(api: ApiUnderTest) -> None:
+    create_job(api, schedule={"cron": "* * * * *"}, tolerance_s=300)
+    first = change(api, schedule={"cron": "0 2 * * *"})  # 300 s, which was chosen, is the default of this one
+    assert change(api, schedule={"cron": "0 2 * * *"}) == first
+
+
+def test_a_stale_change_that_takes_the_payload_away_is_not_taken_for_the_one_that_kept_it(api: ApiUnderTest) -> None:
+    create_job(api, payload={"text": "x" * 2_000})
+    change(api, lease_s=90)
+    assert api.call("PATCH", JOB, {"version": 1, "lease_s": 90, "payload": None})[0] == 412
+
+
+def test_null_gives_a_field_inside_its_default_again(api: ApiUnderTest) -> None:
+    create_job(api, retry_policy={"max_attempts": 7, "base_s": 5}, catch_up={"policy": "last", "last": 3})
+    job = change(api, retry_policy={"max_attempts": None}, catch_up={"policy": None})
+    assert (job["retry_policy"]["max_attempts"], job["retry_policy"]["base_s"]) == (5, 5)
+    assert job["catch_up"] == {"policy": "latest"}
+
+
+def test_a_calendar_that_is_not_there_is_refused_also_while_an_occurrence_is_due(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    before = create_job(api)
+    move(ports, 10)
+    schedule = {"cron": "0 2 * * *", "calendars": {"exclude": ["nowhere"]}}
+    status, problem = api.call("PATCH", JOB, {"version": 1, "schedule": schedule})
+    assert (status, problem["type"]) == (422, "urn:tickwork:problem:bad-schedule")
+    assert problem["errors"][0]["field"].startswith("schedule")
+    assert api.call("GET", JOB)[1]["version"] == before["version"]
+
+
+def test_a_schedule_that_can_not_be_read_any_more_can_be_replaced(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api, tolerance_s=7)
+    item = ports.store._tables[JOBS.name]["payments:rates"][""]  # type: ignore[attr-defined]
+    item["schedule"] = {"from": "the future"}
+    assert api.call("PATCH", JOB, {"version": 1, "lease_s": 90})[0] == 422
+    job = change(api, schedule=HOURLY)
+    assert (job["next"]["scheduled_at"], job["tolerance_s"]) == ("2026-10-30T01:00:00Z", 7)
+
+
+PUSHED = {
+    "schedule": {"rate": "1 hour"},
+    "target": {"url": "https://hooks.example.com/x", "max_concurrency": 3},
+    "resources": [{"name": "db", "max_concurrency": 2}],
+}
+
+
+@pytest.fixture
+def pushing() -> Ports:
+    return fake_ports(layout=Layout(pools=("payments", "push"), require_certificates=True))
+
+
+def test_the_cap_of_a_url_is_found_in_whatever_order_the_store_gives_its_tags(pushing: Ports) -> None:
+    """DynamoDB keeps no order among the members of a map."""
+    api = ApiUnderTest(pushing)
+    before = create_job(api, **PUSHED)
+    item = pushing.store._tables[JOBS.name]["payments:rates"][""]  # type: ignore[attr-defined]
+    item["work"]["resources"] = dict(reversed(item["work"]["resources"].items()))
+
+    after = change(api, lease_s=90)
+
+    assert (after["target"], after["resources"]) == (PUSHED["target"], PUSHED["resources"])
+    assert after == before | {"version": 2, "lease_s": 90}
+
+
+def test_a_url_keeps_its_certificate_until_it_is_another(pushing: Ports) -> None:
+    api = ApiUnderTest(pushing)
+    certificate = CERTIFICATE | {"job": "push"}
+    before = create_job(api, **PUSHED, side_effects=["payment"], certificate=certificate)
+    assert change(api, lease_s=90)["certificate"] == before["certificate"]
+    other = {"version": 2, "target": {"url": "https://hooks.example.com/y"}}
+    status, problem = api.call("PATCH", JOB, other)
+    assert (status, problem["errors"][0]["field"]) == (422, "certificate")
+
+
+def test_a_new_calendar_brings_back_nothing_from_before_a_change(api: ApiUnderTest, ports: Ports) -> None:
+    """The reconciler moves what is pending; what the new schedule had before it was the job's never was its own."""
+    api.call("PUT", "/calendars/payments:holidays", {"dates": ["2026-12-25"]})
+    create_job(api, schedule={"rate": "1 day", "anchor": "2026-10-30T01:00:00Z"}, tolerance_s=0)
+    move(ports, 3_600)
+    windows(ports)
+    move(ports, 4 * 3_600 + 10)
+    pending = change(api, schedule=HOURLY | {"calendars": {"exclude": ["holidays"]}})["next"]
+    assert pending["scheduled_at"] == "2026-10-30T06:00:00Z"
+
+    api.call("PUT", "/calendars/payments:holidays", {"version": 1, "dates": ["2026-12-24"]})
+    reconcile(ports)
+
+    assert {message["scheduled_at"] for message in ready(ports)} == {"2026-10-30T01:00:00Z"}
+    assert api.call("GET", JOB)[1]["next"] == pending
+
+
+def test_a_new_calendar_brings_back_nothing_from_before_the_job(api: ApiUnderTest, ports: Ports) -> None:
+    api.call("PUT", "/calendars/payments:holidays", {"dates": ["2026-12-25"]})
+    create_job(api, schedule={"cron": "0 2 * * *", "calendars": {"exclude": ["holidays"]}})
+
+    api.call("PUT", "/calendars/payments:holidays", {"version": 1, "dates": ["2026-10-30"]})
+    reconcile(ports)
+
+    assert ready(ports) == []
+    assert api.call("GET", JOB)[1]["next"]["scheduled_at"] == "2026-10-31T02:00:00Z"
+
+
 def test_there_is_nothing_to_change_in_a_job_that_is_not_there(api: ApiUnderTest) -> None:
     assert api.call("PATCH", JOB, {"version": 1})[0] == 404
     assert api.call("POST", f"{JOB}/pause", {"by": "me", "reason": "x"})[0] == 404
@@ -311,6 +417,8 @@ def test_the_preview_says_what_a_pause_will_skip(api: ApiUnderTest) -> None:
         ({"by": "ann"}, "reason"),
         ({"by": "ann", "reason": "x", "until": "2020-01-01T00:00:00Z"}, "until"),
         ({"by": "ann", "reason": "x", "until": "soon"}, "until"),
+        ({"by": "ann", "reason": "x", "until": "9999-12-31T23:59:59-14:00"}, "until"),
+        ({"by": "ann", "reason": "x", "until": "0001-01-01T00:00:00+14:00"}, "until"),
     ],
     ids=str,
 )
@@ -318,6 +426,7 @@ def test_a_bad_pause_is_refused(api: ApiUnderTest, body: dict[str, Any], field: 
     create_job(api)
     status, problem = api.call("POST", f"{JOB}/pause", body)
     assert (status, problem["errors"][0]["field"]) == (422, field)
+    assert "pauses" not in api.call("GET", JOB)[1]
 
 
 def test_a_change_keeps_the_pause_and_a_pause_makes_an_older_version_stale(api: ApiUnderTest) -> None:
@@ -344,6 +453,23 @@ def test_pages_of_runs_lose_none_of_two_items_of_one_instant(api: ApiUnderTest) 
         pages += page["runs"]
         query["cursor"] = page["cursor"]
     assert pages == whole
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        [5, "p", "s"],
+        [5, "main#0001#29888640", "x" * 5_000],
+        [1793318400000, "main#0001#29888640", "1793318400#payments#rates#1793318410"],
+        [1793318400000, "main#0001#29888640", "1793318400#other#rates#1793318400"],
+    ],
+    ids=["no keys", "long", "another instant", "another team"],
+)
+def test_a_cursor_of_runs_that_no_run_of_the_job_has_is_refused(api: ApiUnderTest, position: list[Any]) -> None:
+    """DynamoDB refuses keys over 1 KB with an error of its own."""
+    create_job(api)
+    status, problem = api.call("GET", f"{JOB}/runs", cursor=cursor(position))
+    assert (status, problem["errors"][0]["field"]) == (422, "cursor")
 
 
 def test_a_run_that_can_not_be_read_hides_no_other(api: ApiUnderTest, ports: Ports) -> None:

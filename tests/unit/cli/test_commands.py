@@ -17,11 +17,12 @@ from tickwork.api.app import build_app
 from tickwork.cli.main import main
 from tickwork.dev.server import serve
 from tickwork.dev.session import NotStarted, require_free
+from tickwork.ports import Layout
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    ports = fake_ports()
+    ports = fake_ports(layout=Layout(pools=("default", "payments", "push")))
     server = serve(lambda: build_app(ports), 0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -64,6 +65,20 @@ def test_a_job_is_changed_paused_and_resumed(url: str) -> None:
     assert "paused" in run(url, "jobs", "list", "--team", "payments").stdout
     resumed = run(url, "jobs", "resume", "payments:nightly", "--by", "bob", "--json")
     assert json.loads(resumed.stdout)["status"] == "active"
+
+
+def test_a_job_that_is_pushed_to_a_url_is_changed_and_shown(url: str) -> None:
+    run(url, "jobs", "create", "payments:hook", "--rate", "1 hour", "--pool", "payments")
+    target = '{"target": {"url": "https://hooks.example.com/x"}}'
+    changed = run(url, "jobs", "update", "payments:hook", "--change", target)
+    assert (changed.exit_code, "https://hooks.example.com/x" in changed.stdout) == (0, True), changed.output
+    assert "https://hooks.example.com/x" in run(url, "jobs", "show", "payments:hook").stdout
+
+
+def test_a_field_that_is_given_twice_is_refused_before_it_is_sent() -> None:
+    refused = run("http://127.0.0.1:9", "jobs", "update", "payments:nightly", "--max-attempts", "2",
+                  "--change", '{"retry_policy": {"base_s": 5}}')  # fmt: skip
+    assert (refused.exit_code, "both give retry_policy" in refused.stderr) == (2, True), refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.support.runs_world import Crash, World
@@ -11,6 +12,7 @@ from tests.support.runs_world import Crash, World
 from tickwork.core import lifecycle
 from tickwork.core.attempts import Declined
 from tickwork.core.endings import release, retry_key
+from tickwork.core.errors import Throttled
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Resource, RetryPolicy, Run
 from tickwork.core.tables import RESOURCES, TIMERS
@@ -94,6 +96,28 @@ def test_a_killed_holder_keeps_its_slot_until_its_lease_lapses_and_loses_it_then
     assert world.complete(first, dead.token).reason == "stale_token"
     world.complete(second, alive.token)
     assert world.must_start(first, message=world.until_retry(first)).attempt == 2
+
+
+def test_the_retry_of_a_holder_is_sent_also_when_the_service_is_busy_after_its_end(world: World) -> None:
+    """no-lost-timer: the start that took its slot is repeated, and then knows nothing of that run any more."""
+    only = Resource("printer", 1)
+    first, second = tagged(world, only), tagged(world, only)
+    world.must_start(first)
+    world.after(300)
+    world.scan()
+    world.after(-239)  # whoever answers the start has a clock that is late: the retry lies behind the cursor
+    right, calls = world.store.get_many, []
+
+    def busy(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:  # the first reads the holders, the second is the creator's look
+            raise Throttled("busy")
+        return right(*arguments)
+
+    world.store.get_many = busy
+    world.must_start(second)
+    assert world.run(first).status == lifecycle.WAITING
+    assert [body["ref"] for body in world.outbox.bodies("ready-default") if body["attempt"] == 2] == [first.ref]
 
 
 def test_a_lapsed_attempt_that_is_reclaimed_passes_its_slot_on_to_the_next(world: World) -> None:

@@ -38,17 +38,21 @@ def replan(
     *,
     last_scheduled_at_ms: int | None = None,
     last_offset_s: int | None = None,
+    since_ms: int = 0,
     calendars: Mapping[str, Calendar] = NO_CALENDARS,
 ) -> Replan:
     """What to do with the pending occurrence, under the zone data now loaded.
 
     `last_scheduled_at_ms` is the last occurrence that was fired or skipped, `last_offset_s` the offset from
-    UTC at it under the data of that time, where recorded. A pending occurrence that is due already is kept:
-    it may be on its way, and its identity must not change any more.
+    UTC at it under the data of that time, where recorded. `since_ms` is when the job got this schedule: a recurring
+    one has no occurrence before that, whatever was fired by an earlier one. A pending occurrence that is due
+    already is kept: it may be on its way, and its identity must not change any more.
     """
     if pending_scheduled_at_ms <= now_ms:
         return Replan("keep", pending_scheduled_at_ms, is_due=True)
     found = _same_occurrence(schedule, pending_scheduled_at_ms, last_scheduled_at_ms, last_offset_s, calendars)
+    if found is not None and found <= since_ms and schedule.is_recurring:
+        found = next_after(schedule, since_ms, calendars)
     if found is None:
         return Replan("drop", None)
     if found == pending_scheduled_at_ms:

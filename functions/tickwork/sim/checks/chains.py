@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tickwork.sim.world import World
 
 _GAP_MAX = 500
+_DEFINITION = ("schedule", "work", "tolerance_s", "catch_up", "pauses")
 
 
 class ChainChecks:
@@ -32,6 +33,8 @@ class ChainChecks:
             raise Violation("chain-unbroken", f"{process.name} deleted the job {before}")
         if before is not None and before["status"] != after["status"]:
             self._world.seen[f"job {before['status']} -> {after['status']}"] += 1
+        if before is not None and before["version"] == after["version"]:
+            self._check_same(process, before, after)
         if before is None or before["next_scheduled_at_ms"] == after["next_scheduled_at_ms"]:
             return
         if before["status"] != "active" or after["status"] not in ("active", "finished", "error"):
@@ -42,6 +45,13 @@ class ChainChecks:
         self._check_fence(process, before)
         if after["fired_through_ms"] < before["next_scheduled_at_ms"]:
             what = f"{process.name} moved {after['job_id']} without passing {before['next_scheduled_at_ms']}"
+            raise Violation("chain-unbroken", what)
+
+    def _check_same(self, process: Process, before: Item, after: Item) -> None:
+        """Whoever changes a definition moves its version: a step that was planned without the change is refused."""
+        changed = [name for name in _DEFINITION if before.get(name) != after.get(name)]
+        if changed:
+            what = f"{process.name} changed {changed} of {after['job_id']} without a new version"
             raise Violation("chain-unbroken", what)
 
     def _check_change(self, process: Process, before: Item) -> None:
