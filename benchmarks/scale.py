@@ -47,9 +47,10 @@ def even(share: float, seed: int) -> Load:
 
 
 def burst(share: float, seconds: int = BURST_S, name: str = f"{BURST_PER_S:,} a second") -> Load:
-    """Created and due at the same rate, 15 s apart: for some of the time creations, starts and ends come together."""
-    start_ms = MIDNIGHT_MS
-    begin_ms = start_ms + 5 * SECOND_MS
+    """Created and due at the same rate, 15 s apart: for some of the time creations, starts and ends come together. By
+    then the ticker has been round: creators bring ticks only where it has announced its own."""
+    start_ms = MIDNIGHT_MS - 150 * SECOND_MS
+    begin_ms = MIDNIGHT_MS + 5 * SECOND_MS
     calls: Calls = []
     per_call = max(1, round(PER_CALL * share))
     count = round(BURST_PER_S * seconds * share / per_call)

@@ -155,8 +155,9 @@ def has_tick(lease: SliceLease, second: int) -> bool:
 def note_ticks(lease: SliceLease, seconds: Iterable[int], now_second: int) -> Update:
     """Note seconds whose ticks were sent, never before they were. Refused when others note at the same time."""
     unchanged = all_of(Is("tick_base", lease.tick_base), Is("tick_map", lease.tick_map))
-    condition = unchanged if lease.tick_base else any_of(Missing("tick_base"), unchanged)
-    return Update(LEASES, _key(lease), condition, set=_with_ticks(lease, seconds, now_second))
+    as_read = unchanged if lease.tick_base else any_of(Missing("tick_base"), unchanged)
+    there = Is("slice", lease.slice)
+    return Update(LEASES, _key(lease), all_of(there, as_read), set=_with_ticks(lease, seconds, now_second))
 
 
 def _with_ticks(lease: SliceLease, seconds: Iterable[int], now_second: int) -> dict[str, int | str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from tickwork.core.errors import Unsent
 from tickwork.core.instants import second_of
-from tickwork.core.keys import LedgerKey
+from tickwork.core.keys import BUCKET_S, LedgerKey
 from tickwork.core.messages import Tick
 from tickwork.core.records import Retry, Run, SliceLease
 from tickwork.core.slices import NEAR_HORIZON_MS, has_tick
@@ -77,8 +77,11 @@ def read_pending(ports: Ports, keys: Sequence[LedgerKey]) -> list[Run | Retry]:
 
 
 def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
-    """The near items whose window has been announced. For the other near ones, ticks are sent."""
-    horizon_ms = ports.clock.now_ms() + NEAR_HORIZON_MS  # read after the write: a pause before it changes nothing
+    """The near items whose window has been announced. For the other near ones, ticks are sent: up to where the ticker
+    has announced its own, and in any case for what is due within the minute, which a ticker that is late, or has many
+    slices to go through, would reach too late."""
+    now_ms = ports.clock.now_ms()  # read after the write: a pause before it changes nothing
+    horizon_ms, minute = now_ms + NEAR_HORIZON_MS, second_of(now_ms) + BUCKET_S
     by_slice: dict[int, list[LedgerKey]] = defaultdict(list)
     for key in keys:
         if key.fire_at_ms <= horizon_ms:
@@ -88,7 +91,8 @@ def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
     for slice_no, group in by_slice.items():
         lease = leasing.read_lease(ports, slice_no) or SliceLease("")
         behind += [key for key in group if key.fire_second <= lease.closing]
-        seconds = {key.fire_second for key in group if lease.closing < key.fire_second <= lease.ticking}
+        ticking = max(lease.ticking, minute)
+        seconds = {key.fire_second for key in group if lease.closing < key.fire_second <= ticking}
         missing = [second for second in sorted(seconds) if not has_tick(lease, second)]
         if missing:
             wanted.append((lease, [Tick(ports.layout.cell, slice_no, second) for second in missing]))

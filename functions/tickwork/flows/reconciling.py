@@ -205,10 +205,8 @@ def _audit(ports: Ports, slice_no: int, cursor: str, repairs: Repairs) -> None:
     last = min(second_of(ports.clock.now_ms()) - AUDITS[cursor], backlog.passed_through(lease))
     first = getattr(lease, cursor) + 1
     last = min(last, first + AUDIT_BUCKETS_MAX * BUCKET_S)
-    if (
-        last < first
-    ):  # a pass that comes twice finds nothing new, and the store refuses a range that ends before it begins
-        return
+    if last < first:
+        return  # a pass that comes twice finds nothing new, and the store refuses a range that ends before it begins
     for bucket in range(bucket_of(first), bucket_of(last) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
         partitions = [partition_of(ports.layout.cell, shard, bucket) for shard in ports.layout.shards_of(slice_no)]

@@ -47,10 +47,18 @@ def test_of_many_creators_of_one_second_the_first_brings_its_tick() -> None:
 
 def test_a_tick_of_the_ticker_is_not_sent_again_by_a_creator() -> None:
     ports, _ = make_world()
-    create_timer(ports, 30)
+    create_timer(ports, 90)
     issue_ticks(ports)
-    create_timer(ports, 30)
-    assert ticks(ports)[30] == 1
+    create_timer(ports, 90)
+    assert ticks(ports)[90] == 1
+
+
+def test_before_the_ticker_has_come_round_a_creator_brings_what_is_due_within_the_minute() -> None:
+    ports, _ = make_world()
+    create_timer(ports, 60)
+    create_timer(ports, 60)
+    create_timer(ports, 61)
+    assert ticks(ports) == {60: 1}
 
 
 def test_all_timers_of_a_second_with_one_tick_are_fired() -> None:
