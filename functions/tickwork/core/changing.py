@@ -16,7 +16,7 @@ from tickwork.core.writes import AllOf, Is, Item, Update, Write, all_of
 _KEPT = frozenset({"job_id", "team", "name", "created_at_ms", "fired_through_ms", "last", "pauses"})
 """Attributes of a job that no change of its definition touches: others write them meanwhile."""
 
-_OPTIONAL = ("catch_up", "exact_reason", "reason")
+_OPTIONAL = ("catch_up", "exact_reason", "reason", "scheduled_since_ms")
 
 
 def as_read(job: Job) -> AllOf:

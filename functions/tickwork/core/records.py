@@ -166,8 +166,8 @@ class Job:
     tolerance_s: int = 0
     catch_up: CatchUp = field(default_factory=CatchUp)
     created_at_ms: int = 0
-    changed_at_ms: int = 0
-    """When its definition was last changed; 0: never."""
+    scheduled_since_ms: int = 0
+    """When its schedule was last changed (0: never): a recurring schedule has no occurrence up to then."""
     fired_through_ms: int = 0
     next: Next | None = None
     reason: str | None = None
@@ -213,8 +213,8 @@ class Job:
         }
         optional = {
             "catch_up": without_defaults(self.catch_up),
-            "changed_at_ms": self.changed_at_ms,
             "exact_reason": self.exact_reason,
+            "scheduled_since_ms": self.scheduled_since_ms,
             "pauses": [pause.to_item() for pause in self.pauses],
             "reason": self.reason,
             "last": self.last,
@@ -237,7 +237,7 @@ class Job:
                 tolerance_s=item["tolerance_s"],
                 catch_up=CatchUp(**item.get("catch_up", {})),
                 created_at_ms=item["created_at_ms"],
-                changed_at_ms=item.get("changed_at_ms", 0),
+                scheduled_since_ms=item.get("scheduled_since_ms", 0),
                 fired_through_ms=item["fired_through_ms"],
                 next=upcoming,
                 reason=item.get("reason"),

@@ -53,7 +53,7 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         schedule=new.schedule,
         work=keep_payload(ports, new.work, job.job_id, job.version + 1),
         version=job.version + 1,
-        changed_at_ms=now_ms,
+        scheduled_since_ms=now_ms if new.schedule != job.schedule else job.scheduled_since_ms,
         status=ACTIVE,
         tolerance_s=new.tolerance_s,
         catch_up=new.catch_up,

@@ -141,7 +141,7 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
         pending.scheduled_at_ms,
         ports.clock.now_ms(),
         last_scheduled_at_ms=job.fired_through_ms or None,
-        since_ms=max(job.created_at_ms, job.changed_at_ms),
+        since_ms=max(job.created_at_ms, job.scheduled_since_ms),
         calendars=job.calendars,
     )
     if decision.action == "keep":

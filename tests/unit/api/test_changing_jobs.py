@@ -102,6 +102,22 @@ def test_an_occurrence_whose_time_has_come_is_kept_and_runs_by_the_new_definitio
     assert api.call("GET", JOB)[1]["next"]["scheduled_at"] == "2026-10-30T01:00:00Z"
 
 
+def test_a_new_schedule_has_no_occurrences_from_before_the_change(api: ApiUnderTest, ports: Ports) -> None:
+    """After an outage the pending occurrence is kept, and is not followed by what the new schedule never was."""
+    create_job(api, schedule=HOURLY, catch_up={"policy": "all"})
+    windows(ports)
+    move(ports, 3 * 3_600 + 1)
+
+    change(api, schedule={"rate": "10 minutes", "anchor": "2026-10-30T00:00:00Z"})
+    change(api, version=2, lease_s=90)
+    for _ in range(8):
+        windows(ports)
+        move(ports, 1)
+
+    assert [message["scheduled_at"] for message in ready(ports)] == ["2026-10-30T01:00:00Z"]
+    assert api.call("GET", JOB)[1]["next"]["scheduled_at"] == "2026-10-30T03:10:00Z"
+
+
 def test_an_occurrence_moved_into_the_past_of_the_cursor_is_sent_by_the_change(api: ApiUnderTest, ports: Ports) -> None:
     create_job(api, schedule=HOURLY)
     move(ports, 60)

@@ -144,9 +144,10 @@ class ChainChecks:
             return
         spec = before["schedule"]
         schedule = schedule_from_spec(self._world.garbled[after["job_id"]] if spec == GARBAGE else spec)
+        since_ms = after.get("scheduled_since_ms", 0) if schedule.is_recurring else 0
         at_ms: int | None = first
         for _ in range(_GAP_MAX):
-            at_ms = next_after(schedule, at_ms) if at_ms is not None else None
+            at_ms = next_after(schedule, max(at_ms, since_ms)) if at_ms is not None else None
             if at_ms == (last or None):
                 return
             if at_ms is None or (last and at_ms > last):

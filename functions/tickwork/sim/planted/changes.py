@@ -67,6 +67,11 @@ def _pause_is_ignored() -> Sequence[Patch]:
     return [(chain, "pause_at", lambda *_: None)]
 
 
+def _schedule_reaches_back() -> Sequence[Patch]:
+    right = chain.following
+    return [(chain, "following", lambda job, *rest: right(replace(job, scheduled_since_ms=0), *rest))]
+
+
 BUGS = (
     Bug("a change leaves the old occurrence pending", _leaves_the_old_occurrence),
     Bug("a change without a condition", _change_without_a_condition),
@@ -75,4 +80,5 @@ BUGS = (
     Bug("a step does not mind that its job was changed", _step_does_not_mind_changes),
     Bug("a pause does not move the version", _pause_does_not_move_the_version),
     Bug("a pause is ignored", _pause_is_ignored),
+    Bug("a new schedule reaches back before its change", _schedule_reaches_back),
 )
