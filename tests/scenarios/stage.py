@@ -21,8 +21,9 @@ from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S, TICKS
-from tickwork.core.records import CatchUp, Job, Run, SliceLease, Work
+from tickwork.core.records import CatchUp, Job, Run, Work
 from tickwork.core.schedule import parse_schedule
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import JOBS, LEASES, TIMERS, Index, Table
 from tickwork.core.writes import Committed, Item, Refused, Write
 from tickwork.flows import jobs, runs, timers

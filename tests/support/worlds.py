@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.support.fakes import NOW_MS, FakeClock, fake_ports
 from tickwork.core.keys import LedgerKey
-from tickwork.core.records import CatchUp, Job, RetryPolicy, Run, SliceLease, Work
+from tickwork.core.records import CatchUp, Job, RetryPolicy, Run, Work
 from tickwork.core.schedule import parse_schedule
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import JOBS, LEASES, TIMERS
 from tickwork.core.writes import Item
 from tickwork.flows import jobs, timers

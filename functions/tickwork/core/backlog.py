@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of
-from tickwork.core.records import SliceLease
+from tickwork.core.slices import SliceLease
 
 LIVE_S = 60
 """How late the live cursor may begin: what is later was missed in an outage (`chain.OUTAGE_AFTER_MS`)."""

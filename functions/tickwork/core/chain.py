@@ -58,9 +58,8 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     Raises BadSchedule when the stored schedule can not be read.
     """
     schedule = schedule_from_spec(job.schedule)
-    if (
-        schedule.is_recurring
-    ):  # an occurrence kept from before a change is not followed by what the new schedule was not
+    if schedule.is_recurring:
+        # What was kept from before a change is not followed by what the new schedule never had.
         after_scheduled_ms = max(after_scheduled_ms, job.scheduled_since_ms)
     scheduled_at_ms = next_after(schedule, after_scheduled_ms, job.calendars)
     if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:

@@ -8,12 +8,12 @@ holder may have moved meanwhile, can not go back). See docs/lease-protocol.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.records import SliceLease
 from tickwork.core.tables import LEASES
-from tickwork.core.writes import Absent, Check, Is, Missing, Put, Update, all_of, any_of
+from tickwork.core.writes import Absent, Check, Is, Item, Missing, Put, Update, all_of, any_of
 
 LEASE_TTL_MS = 10_000
 RENEW_AFTER_MS = 3_000
@@ -29,6 +29,45 @@ TICK_MAP_S = 300
 NEAR_HORIZON_MS = 3_600_000
 """A creator looks at `closing` when its timer is due within this. It bounds the clock skew that is survived:
 requests signed by a clock further off than 15 minutes are refused by AWS before they write anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLease:
+    """The lease of a slice and its cursors, all seconds since 1970.
+
+    `closing`: windows up to here have been announced; `done`: they have been read and sent. `ticking`: ticks up
+    to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
+    some minutes after; `audited_hour` and `audited_day`: a third and a fourth time. `late_from` to `late_until`: the
+    seconds that an outage left behind `done`, served up to the place `late_at` (core/backlog; no backlog: 0).
+    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (core/slices).
+    """
+
+    slice: str
+    token: int = 0
+    owner: str = ""
+    lease_until_ms: int = 0
+    closing: int = 0
+    done: int = 0
+    ticking: int = 0
+    ticked: int = 0
+    audited: int = 0
+    audited_hour: int = 0
+    audited_day: int = 0
+    late_from: int = 0
+    late_until: int = 0
+    late_at: str = ""
+    tick_base: int = 0
+    tick_map: str = ""
+
+    def to_item(self) -> Item:
+        return {name: getattr(self, name) for name in _LEASE_FIELDS}
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        return cls(**{name: item[name] for name in _LEASE_FIELDS if name in item})
+
+
+_LEASE_FIELDS = tuple(f.name for f in fields(SliceLease))
 
 
 def first_lease(slice_id: str, second: int) -> Put:

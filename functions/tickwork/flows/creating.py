@@ -15,8 +15,8 @@ from tickwork.core.errors import Unsent
 from tickwork.core.instants import second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey
 from tickwork.core.messages import Tick
-from tickwork.core.records import Retry, Run, SliceLease
-from tickwork.core.slices import NEAR_HORIZON_MS, has_tick
+from tickwork.core.records import Retry, Run
+from tickwork.core.slices import NEAR_HORIZON_MS, SliceLease, has_tick
 from tickwork.core.tables import TIMERS
 from tickwork.flows import leasing
 from tickwork.flows.firing import Fired, Firing, fire, read_items

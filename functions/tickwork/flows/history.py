@@ -8,7 +8,8 @@ from tickwork.core import backlog, lifecycle
 from tickwork.core.ids import parse_one_shot_name, split_job_id
 from tickwork.core.instants import second_of
 from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_range
-from tickwork.core.records import Run, SliceLease, Unreadable
+from tickwork.core.records import Run, Unreadable
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import BY_JOB, TIMERS
 from tickwork.core.writes import Item
 from tickwork.flows import leasing, timers

@@ -10,7 +10,7 @@ from tickwork.core import slices
 from tickwork.core.errors import InvariantViolated, WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.keys import slice_key
-from tickwork.core.records import SliceLease
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import LEASES
 from tickwork.core.writes import Committed, Item
 from tickwork.flows.commit import commit

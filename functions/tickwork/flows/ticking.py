@@ -16,7 +16,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
 from tickwork.core.messages import Tick
-from tickwork.core.records import SliceLease
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import TIMERS
 from tickwork.core.writes import Committed
 from tickwork.flows import leasing

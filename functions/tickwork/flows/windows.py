@@ -15,7 +15,8 @@ from tickwork.core import backlog, slices
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_in, second_range
 from tickwork.core.messages import Tick
-from tickwork.core.records import Retry, Run, SliceLease
+from tickwork.core.records import Retry, Run
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import TIMERS
 from tickwork.core.writes import Item
 from tickwork.flows import creating, leasing

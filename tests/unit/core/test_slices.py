@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tickwork.core import slices
-from tickwork.core.records import SliceLease
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import LEASES
 from tickwork.core.writes import Anyway, Committed, Put, Refused
 from tickwork.store.memory import MemoryStore

@@ -16,7 +16,7 @@ from tickwork.core import slices
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import second_of
 from tickwork.core.keys import second_in
-from tickwork.core.records import SliceLease
+from tickwork.core.slices import SliceLease
 from tickwork.core.tables import LEASES
 from tickwork.core.writes import Anyway, Committed, Refused, Update, Write
 from tickwork.flows.ticking import SLICES_AT_ONCE, issue_ticks

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tickwork.core import slices
-from tickwork.core.records import SliceLease
+from tickwork.core.slices import SliceLease
 from tickwork.core.writes import Anyway, Update
 from tickwork.flows import leasing, windows
 from tickwork.sim.planted.bug import Bug, Patch

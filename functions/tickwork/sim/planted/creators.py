@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tickwork.core.errors import Unsent
-from tickwork.core.records import SliceLease
+from tickwork.core.slices import SliceLease
 from tickwork.flows import creating, ending, leasing
 from tickwork.flows.firing import Fired
 from tickwork.ports import Ports
