@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
+from benchmarks.percentiles import percentile
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.records import CatchUp, Work
 from tickwork.core.schedule import default_tolerance_s, parse_schedule, schedule_from_spec
@@ -167,16 +168,11 @@ def run(load: Load, deployment: Deployment, seed: int) -> ScaleWorld:
 def lags(world: ScaleWorld) -> Iterable[Sequence[str]]:
     for kind, queued in world.dispatched.items():
         begun = world.begun[kind]
-        yield world.load.name, KINDS[kind], f"{len(begun):,}", quantiles(queued), quantiles(begun)
+        yield world.load.name, KINDS[kind], f"{len(begun):,}", p50_p99_worst(queued), p50_p99_worst(begun)
 
 
-def quantiles(lags_ms: Sequence[int]) -> str:
-    return " / ".join(f"{at(lags_ms, q) / SECOND_MS:.2f}" for q in (0.5, 0.99, 1))
-
-
-def at(values: Sequence[int], quantile: float) -> int:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * quantile))]
+def p50_p99_worst(lags_ms: Sequence[int]) -> str:
+    return " / ".join(f"{percentile(lags_ms, percent) / SECOND_MS:.2f}" for percent in (50, 99, 100))
 
 
 def concurrency(world: ScaleWorld) -> Iterable[Sequence[str]]:

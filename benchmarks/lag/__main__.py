@@ -19,7 +19,8 @@ from pathlib import Path
 
 from benchmarks.lag import cpu
 from benchmarks.lag.stack import Created, Order, Stack, deployed, orders_at_once, steady_orders
-from benchmarks.lag.stages import FIRE_LAG, START_LAG, Measured, measured, percentile, rows, why_not_held
+from benchmarks.lag.stages import FIRE_LAG, START_LAG, Measured, measured, rows, why_not_held
+from benchmarks.percentiles import percentile
 
 WORK = Path(__file__).resolve().parents[2] / "build" / "lag"
 DRAIN_WITHIN_S = 120

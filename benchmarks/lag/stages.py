@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from statistics import median
 
+from benchmarks.percentiles import percentile
 from tickwork.core.records import Run
 
 LAG_P99_MAX_MS = 1_500
@@ -50,11 +50,6 @@ def stages_of(run: Run, window: Facts | None, received_at_ms: int | None) -> dic
         found["dispatched to received"] = received_at_ms - run.dispatched_at_ms
         found["received to started"] = run.started_at_ms - received_at_ms
     return found
-
-
-def percentile(values: Sequence[int], percent: int) -> int:
-    """Nearest rank: a value that was measured, and the worst one when there are few."""
-    return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

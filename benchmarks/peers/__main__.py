@@ -83,9 +83,9 @@ def in_peace(peer: Peer, count: int, rate: int, seconds: int) -> tuple[list[str]
     missing = [f" ({one.lost} LOST)" if one.lost else "" for one in (came, kept)]
     cells = [
         f"{count / created_s:.0f}",
-        f"{came.lag_s(1):.1f}{missing[0]}",
-        f"{came.lag_s(0.5):.1f} / {came.lag_s(0.99):.1f}",
-        f"{kept.lag_s(0.5):.2f} / {kept.lag_s(0.99):.2f}{missing[1]}",
+        f"{came.lag_s(100):.1f}{missing[0]}",
+        f"{came.lag_s(50):.1f} / {came.lag_s(99):.1f}",
+        f"{kept.lag_s(50):.2f} / {kept.lag_s(99):.2f}{missing[1]}",
         f"{own_ms:.1f} + {service_ms:.1f}",
     ]
     return cells, came.lost + kept.lost
@@ -108,7 +108,7 @@ def killed(peer: Peer, count: int) -> tuple[list[str], int]:
     finally:
         peer.stop()
     lost = f"{came.lost} ({held} of them come later)" if held else str(came.lost)
-    return [f"{left} / {ran}", lost, str(came.doubled), f"{came.lag_s(1):.1f}"], came.lost
+    return [f"{left} / {ran}", lost, str(came.doubled), f"{came.lag_s(100):.1f}"], came.lost
 
 
 def load_of(peer: Peer, name: str, count: int, rate: int = 0) -> Load:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from benchmarks.peers.load import Load
-from benchmarks.scale import at
+from benchmarks.percentiles import percentile
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Outcome:
     doubled: int
     lags_ms: list[int]
 
-    def lag_s(self, quantile: float) -> float:
+    def lag_s(self, percent: int) -> float:
         """Not a number when nothing has run."""
-        return at(self.lags_ms, quantile) / 1_000 if self.lags_ms else math.nan
+        return percentile(self.lags_ms, percent) / 1_000 if self.lags_ms else math.nan
 
 
 def outcome(load: Load, effects: Iterable[str]) -> Outcome:

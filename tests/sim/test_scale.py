@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks import scale
-from benchmarks.scale import EXACT, SPREAD, at
+from benchmarks.percentiles import percentile
+from benchmarks.scale import EXACT, SPREAD
 
 from tickwork.sim.scale.world import Deployment, ScaleWorld
 
@@ -12,7 +13,7 @@ TIMERS_P99_MS, DEFAULT_CRON_P99_MS = 5_000, 60_000
 
 
 def p99(lags_ms: list[int]) -> int:
-    return at(lags_ms, 0.99)
+    return percentile(lags_ms, 99)
 
 
 def test_a_burst_created_and_due_at_the_full_rate_is_started_in_time() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 from benchmarks.lag.cpu import EMULATOR, FUNCTIONS, LOAD, WORKERS, Process, spent
 from benchmarks.lag.stack import orders_at_once, steady_orders
-from benchmarks.lag.stages import FIRE_LAG, START_LAG, Measured, measured, percentile, rows, stages_of, why_not_held
+from benchmarks.lag.stages import FIRE_LAG, START_LAG, Measured, measured, rows, stages_of, why_not_held
+from benchmarks.percentiles import percentile
 
 from tickwork.core.keys import LedgerKey
 from tickwork.core.records import Run
