@@ -89,4 +89,5 @@ VCPU_MB = 1_769
 CALL_CPU_MS = 0.65
 """Of one call by our clients: half of boto3 as it comes (`make bench-scan`)."""
 ONE_SHOT_CPU_MS, STEP_CPU_MS = 1_000 / 14_778, 1_000 / 3_768
-"""Of a one-shot and of an occurrence in a window, all calls included: `make bench-scan` (benchmarks/RESULTS.md)."""
+"""Of a one-shot and of an occurrence in a window, all calls included: `make bench-scan`, the slower of the runs that
+benchmarks/RESULTS.md names."""
