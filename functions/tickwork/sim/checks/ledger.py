@@ -104,9 +104,11 @@ class LedgerChecks:
             raise Violation("every-end-recorded", f"{process.name}: {ref} ended with {ended} attempts on record")
 
     def _check_owner(self, process: Process, ref: str, before: Item | None, after: Item) -> None:
+        """A write that raises the token is a start: it goes by the item as it was read, not by an earlier grant of the
+        same process (which paused, lost its run to another, and asks again after that one has lapsed too)."""
         token, was = _token(after), _token(before)
         granted = process.tokens.get(ref)
-        if token < was or (granted is not None and granted < was):
+        if token < was or (token == was and granted is not None and granted < was):
             what = f"{process.name} (token {granted}) wrote {ref}, which was at token {was}"
             raise Violation("one-owner-effect", what)
 
