@@ -104,11 +104,12 @@ class LedgerChecks:
             raise Violation("every-end-recorded", f"{process.name}: {ref} ended with {ended} attempts on record")
 
     def _check_owner(self, process: Process, ref: str, before: Item | None, after: Item) -> None:
-        """A write that raises the token is a start: it goes by the item as it was read, not by an earlier grant of the
-        same process (which paused, lost its run to another, and asks again after that one has lapsed too)."""
+        """A process may have been granted a token, have paused, and ask again: it then takes over, or ends, the attempt
+        that it reads, as any start does with one whose lease has lapsed. That goes by no earlier grant."""
         token, was = _token(after), _token(before)
         granted = process.tokens.get(ref)
-        if token < was or (token == was and granted is not None and granted < was):
+        takes_over = token > was or _records_loss(before, after)
+        if token < was or (granted is not None and granted < was and not takes_over):
             what = f"{process.name} (token {granted}) wrote {ref}, which was at token {was}"
             raise Violation("one-owner-effect", what)
 
@@ -152,6 +153,12 @@ def _replaces_cancelled(before: Item | None, now: str) -> bool:
         and "attempt" not in before
         and now in ("pending", "skipped")
     )
+
+
+def _records_loss(before: Item | None, after: Item) -> bool:
+    """Whether a write ends a lapsed attempt: the record it adds is of that attempt, and of no outcome of its worker."""
+    records = after.get("attempts", ())[len((before or {}).get("attempts", ())) :]
+    return any(one["token"] == _token(before) and one["outcome"] in ("lost", "timed_out") for one in records)
 
 
 def _token(item: Item | None) -> int:
