@@ -101,4 +101,4 @@ clean: ## Remove what was built, and the demo's state
 	rm -rf build cdk.out .tickwork
 
 # Each capability brings its own targets.
-include $(wildcard functions/tickwork/sim/sim.mk infra/infra.mk tests/*/*.mk benchmarks/bench.mk)
+include $(wildcard infra/infra.mk tests/*/*.mk benchmarks/bench.mk)

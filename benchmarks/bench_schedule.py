@@ -27,7 +27,7 @@ from tickwork.core.schedule import (
     schedule_from_spec,
     scheduled_between,
 )
-from tickwork.core.schedule.expression import parse_expression
+from tickwork.core.schedule.cron.expression import parse_expression
 from tickwork.core.schedule.parse import _from_json
 from tickwork.core.schedule.zone import zone_named
 

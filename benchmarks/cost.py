@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from functools import partial
 
+from benchmarks.meter.bill import READS, SQS, WRITES, Counts, price_table, usd
+from benchmarks.meter.ports import CountingStore
 from benchmarks.world import BATCH, World, make_world
-from tickwork.core.records import CatchUp, Work
+from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows import jobs, runs, timers
-from tickwork.meter.bill import READS, SQS, WRITES, Counts, price_table, usd
-from tickwork.meter.ports import CountingStore
+from tickwork.flows.jobs import registering
+from tickwork.flows.runs import timers, worker_calls
 from tickwork.ports import Layout
 
 PAYLOAD = '{"order_id":"5f0c2f2e-9a55-4d53-8f0a-2f9e6b1f2c11","kind":"reminder","channel":"email","attempt":1}'
@@ -95,8 +98,10 @@ def recurring(world: World, count: int, rate: int) -> None:
             schedule = parse_schedule(
                 {"rate": "1h", "anchor": _instant(world, 3_600 + i // rate)}, now_ms=world.clock.now_ms()
             )
-            new = jobs.NewJob("payments", f"nightly-settlement-{i:05d}", schedule.spec, WORK, 0, CatchUp(), "f" * 32)
-            jobs.create_job(world.ports, new)
+            new = registering.NewJob(
+                "payments", f"nightly-settlement-{i:05d}", schedule.spec, WORK, 0, CatchUp(), "f" * 32
+            )
+            registering.create_job(world.ports, new)
     world.clock.sleep_ms(3_599_000)
     world.scan_all("(cursor to the first second)")
     fire_and_work(world, count // rate + 2)
@@ -112,7 +117,7 @@ def retried(world: World, count: int, rate: int) -> None:
     create(world, count, rate, BULK, 7_200)
     world.clock.sleep_ms(7_199_000)
     world.scan_all("(cursor to the first second)")
-    fail = lambda ports, key, token: runs.fail(ports, key, token, "TimeoutError: no answer in 10 s", permanent=False)  # noqa: E731
+    fail = partial(worker_calls.fail, error="TimeoutError: no answer in 10 s", permanent=False)
     for _ in range(count // rate + 2):
         world.clock.sleep_ms(1_000)
         world.scan_all("fire")
@@ -145,8 +150,8 @@ def _row(step: str, counts: Counts, count: int) -> str:
 
 def show_sizes() -> None:
     """The dearest image of an item in each life, against the kilobyte that a write unit takes."""
-    from tickwork.core.tables import JOBS, TIMERS
-    from tickwork.meter.units import item_size
+    from benchmarks.meter.units import item_size
+    from tickwork.core.ledger.tables import JOBS, TIMERS
     from tickwork.store.dynamodb import to_attributes
 
     print("\n### Sizes of items (a write unit takes 1,024 bytes)\n\n| item | bytes |\n|---|---|")

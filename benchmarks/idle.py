@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
+from benchmarks.meter.bill import LAMBDA, READS, SQS, WRITES, price_table, usd
 from benchmarks.world import World, make_world
-from tickwork.core.records import Work
-from tickwork.flows import timers
-from tickwork.flows.reconciling import reconcile
-from tickwork.flows.ticking import issue_ticks
-from tickwork.meter.bill import LAMBDA, READS, SQS, WRITES, price_table, usd
+from tickwork.core.ledger.work import Work
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.runs import timers
 from tickwork.ports import Layout
 
 DAYS = 30

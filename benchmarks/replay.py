@@ -14,11 +14,11 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 
 from tickwork.aws.sqs import SqsSender, pack
-from tickwork.core.tables import Index, Table
-from tickwork.core.writes import Committed, Item, Refused, Update, Write
+from tickwork.core.ledger.tables import Index, Table
+from tickwork.core.ledger.writes import Committed, Item, Refused, Update, Write
 from tickwork.ports import OutMessage, Page, SendReport
 from tickwork.store.dynamodb import BATCH_GET_MAX, DynamoStore, to_attributes
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 _HEADERS = {
     "dynamodb": HTTPHeaders.from_dict({"Content-Type": "application/x-amz-json-1.0", "x-amzn-RequestId": "0"}),

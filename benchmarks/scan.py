@@ -27,13 +27,15 @@ from benchmarks.replay import RecordingSender, RecordingStore, Tape
 from benchmarks.world import BEGIN_MS, Counter20, Queues
 from tickwork.aws.sqs import SqsSender
 from tickwork.core.instants import iso, second_of
-from tickwork.core.records import CatchUp, Work
+from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows import jobs, timers
-from tickwork.flows.windows import run_window
+from tickwork.flows.dispatch.windows import run_window
+from tickwork.flows.jobs import registering
+from tickwork.flows.runs import timers
 from tickwork.ports import Layout, Ports, Signals
 from tickwork.store.dynamodb import DynamoStore
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 LAYOUT = Layout(shards=64, slices=8)
 WORK = Work("default", "send-reminder", payload='{"order_id":"5f0c2f2e-9a55-4d53-8f0a-2f9e6b1f2c11","kind":"reminder"}')
@@ -163,8 +165,8 @@ def fill_one_shots(ports: Ports, count: int) -> None:
 def fill_jobs(ports: Ports, count: int) -> None:
     spec = parse_schedule({"rate": "1h", "anchor": iso(DUE_MS)}, now_ms=BEGIN_MS).spec
     for i in range(count):
-        new = jobs.NewJob("payments", f"nightly-settlement-{i:05d}", spec, WORK, 0, CatchUp(), "f" * 32)
-        jobs.create_job(ports, new)
+        new = registering.NewJob("payments", f"nightly-settlement-{i:05d}", spec, WORK, 0, CatchUp(), "f" * 32)
+        registering.create_job(ports, new)
 
 
 def _snake(name: str) -> str:

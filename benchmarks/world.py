@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 from tests.support.fakes import FakeClock
 
-from tickwork.core.attempts import StartRequest
+from benchmarks.meter import units
+from benchmarks.meter.bill import Bill
+from benchmarks.meter.ports import CountingSender, CountingStore
 from tickwork.core.instants import SECOND_MS, second_of
-from tickwork.core.keys import parse_ref
-from tickwork.core.messages import Tick
-from tickwork.flows import runs
-from tickwork.flows.windows import run_window
-from tickwork.meter import units
-from tickwork.meter.bill import Bill
-from tickwork.meter.ports import CountingSender, CountingStore
+from tickwork.core.ledger.keys import parse_ref
+from tickwork.core.ledger.messages import Tick
+from tickwork.core.runs.attempts import StartRequest
+from tickwork.flows.dispatch.windows import run_window
+from tickwork.flows.runs import worker_calls
 from tickwork.ports import Layout, OutMessage, Ports, SendReport
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 BEGIN_MS = 1_793_318_400_000  # 2026-10-30T00:00:00Z
 BATCH = 10
@@ -111,7 +111,7 @@ class World:
 
     def work(self, end: Callable[[Ports, object, int], object] | None = None, queue: str = "ready-default") -> int:
         """Start and end everything that is visible, as a worker does: batches of ten."""
-        end = end or (lambda ports, key, token: runs.complete(ports, key, token))  # type: ignore[arg-type]
+        end = end or (lambda ports, key, token: worker_calls.complete(ports, key, token))  # type: ignore[arg-type]
         bodies = self.queues.take(queue)
         for begin in range(0, len(bodies), BATCH):
             batch = bodies[begin : begin + BATCH]
@@ -138,8 +138,8 @@ class World:
             int(str(body["dispatched_at_ms"])),
             str(body["dispatched_by"]),
         )
-        started = runs.start(self.ports, request)
-        return (started.run.key, started.run.token) if isinstance(started, runs.Started) else None
+        started = worker_calls.start(self.ports, request)
+        return (started.run.key, started.run.token) if isinstance(started, worker_calls.Started) else None
 
 
 def make_world(layout: Layout) -> World:

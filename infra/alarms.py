@@ -16,8 +16,8 @@ from infra.functions import Functions
 from infra.http_api import Api
 from infra.queues import Queues
 from tickwork.aws.signals import NAMESPACE
-from tickwork.core.keys import BUCKET_S
-from tickwork.core.slices import TICK_HORIZON_S
+from tickwork.core.dispatch.slices import TICK_HORIZON_S
+from tickwork.core.ledger.keys import BUCKET_S
 from tickwork.ports import PUSH_POOL
 from tickwork.settings import Environment
 

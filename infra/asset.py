@@ -29,7 +29,7 @@ LOCK = ROOT / "requirements" / "lambda.lock"
 RUNTIME = (3, 13)
 SIZE_MB_MAX = 40
 PIP_TIMEOUT_S = 900
-NOT_SHIPPED = ("cli", "client", "conformance", "dev", "meter", "sim", "worker")
+NOT_SHIPPED = ("cli", "client.py", "conformance", "local", "testing", "worker")
 """Parts of the package that no function imports, and whose dependencies are not in the lock."""
 _UTILITIES = "aws_lambda_powertools/utilities"
 UNUSED = tuple(
@@ -115,7 +115,8 @@ def _assemble(packages: Path, fresh: Path) -> None:
             shutil.copytree(source, fresh / source.name, ignore=skipped)
             _compile(fresh / source.name, fresh)
     for name in NOT_SHIPPED:
-        shutil.rmtree(fresh / "tickwork" / name, ignore_errors=True)
+        part = fresh / "tickwork" / name
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
 
 
 def _compile(directory: Path, root: Path) -> None:

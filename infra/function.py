@@ -15,7 +15,7 @@ from infra.asset import Asset
 from infra.grants import Grants
 from infra.queues import Queues
 from infra.tables import Tables
-from tickwork.core.tables import Table
+from tickwork.core.ledger.tables import Table
 from tickwork.ports import PUSH_POOL
 from tickwork.settings import Environment
 

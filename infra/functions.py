@@ -13,7 +13,7 @@ from infra.asset import Asset
 from infra.function import TickworkFunction
 from infra.queues import Queues
 from infra.tables import Tables
-from tickwork.core.queues import PUSHER_TIMEOUT_S, SCANNER_TIMEOUT_S, TICKS_PER_BATCH
+from tickwork.core.ledger.queues import PUSHER_TIMEOUT_S, SCANNER_TIMEOUT_S, TICKS_PER_BATCH
 from tickwork.ports import PUSH_POOL
 from tickwork.settings import PUSH_SECRETS_AT, Environment
 

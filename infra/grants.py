@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tickwork.core.tables import (
+from tickwork.core.ledger.tables import (
     BY_DEAD_LETTER,
     BY_JOB,
     BY_TEAM,

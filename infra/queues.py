@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from tickwork.core.queues import DLQ_RETENTION_S, LONG_POLL_S, TICKS, Queue, ready
+from tickwork.core.ledger.queues import DLQ_RETENTION_S, LONG_POLL_S, TICKS, Queue, ready
 from tickwork.ports import PUSH_POOL
 
 

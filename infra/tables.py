@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from tickwork.core.tables import ALL_TABLES, Index, Table
+from tickwork.core.ledger.tables import ALL_TABLES, Index, Table
 
 _TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
 

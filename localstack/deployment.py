@@ -194,7 +194,7 @@ class Deployment:
         return self._repair_ttl() + self._repair_concurrency() + self._repair_batches() + self._repair_secret()
 
     def _repair_ttl(self) -> list[str]:
-        from tickwork.core.tables import ALL_TABLES
+        from tickwork.core.ledger.tables import ALL_TABLES
 
         dynamodb, repaired = self.client("dynamodb"), []
         for table in ALL_TABLES:

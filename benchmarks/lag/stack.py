@@ -22,10 +22,10 @@ from benchmarks.lag import cpu
 from benchmarks.lag.stages import Facts
 from tickwork.client import ApiClient, ApiUnreachable
 from tickwork.core.instants import SECOND_MS, iso
-from tickwork.core.keys import LedgerKey, parse_ledger_key
-from tickwork.core.records import Run
-from tickwork.core.tables import TIMERS
-from tickwork.flows.timers import timer_place
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.flows.runs.timers import timer_place
 from tickwork.store.dynamodb import from_attributes
 
 BATCH = 100

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.percentiles import percentile
-from tickwork.core.records import Run
+from tickwork.core.ledger.records import Run
 
 LAG_P99_MAX_MS = 1_500
 """The objective for a steady rate on this stack."""

@@ -19,7 +19,7 @@ from benchmarks.peers.contestants import ALL, Tickwork
 from benchmarks.peers.load import Load
 from benchmarks.peers.outcome import Outcome, outcome
 from benchmarks.peers.peer import Peer, Place
-from tickwork.dev import endpoint
+from tickwork.local import endpoint
 
 WATCH_S = 300
 AHEAD_S = 10

@@ -12,9 +12,9 @@ from benchmarks.peers.peer import ROOT, Peer, Place
 from tickwork.aws.provision import create_all
 from tickwork.aws.wiring import dynamodb_client, sqs_client
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
-from tickwork.core.queues import ready_queue
-from tickwork.dev import endpoint
-from tickwork.dev.endpoint import Endpoint
+from tickwork.core.ledger.queues import ready_queue
+from tickwork.local import endpoint
+from tickwork.local.endpoint import Endpoint
 from tickwork.settings import Settings
 
 PYTHON = str(ROOT / ".venv-peers" / "bin" / "python")

@@ -8,7 +8,7 @@ from tickwork.aws.push_http import SocketPoster
 from tickwork.aws.secrets import StoredSecrets
 from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.wiring import aws_ports, secrets_client
-from tickwork.flows.pushing import Pusher, push_batch
+from tickwork.flows.runs.pushing import Pusher, push_batch
 from tickwork.ports import PUSH_POOL, InMessage
 from tickwork.settings import Settings, push_secrets_arn
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.wiring import aws_ports
-from tickwork.flows.reconciling import reconcile
+from tickwork.flows.audit.reconciling import reconcile
 from tickwork.settings import Settings
 
 _signals = PowertoolsSignals("reconciler")

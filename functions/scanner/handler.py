@@ -7,7 +7,7 @@ from typing import Any
 from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.ticks import TickBatch, side_by_side
 from tickwork.aws.wiring import aws_ports, sqs_client
-from tickwork.core.queues import SCANNER_RESERVE_MS
+from tickwork.core.ledger.queues import SCANNER_RESERVE_MS
 from tickwork.settings import Settings
 
 _settings = Settings.from_environ()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.wiring import aws_ports
-from tickwork.flows.ticking import issue_ticks
+from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.settings import Settings
 
 _signals = PowertoolsSignals("ticker")

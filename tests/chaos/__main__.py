@@ -21,9 +21,9 @@ from pathlib import Path
 from tests.chaos.clients import Client, JobClient, TimerClient, Told
 from tests.chaos.parts import SETTINGS, Stack, draw_rules
 from tickwork.aws.wiring import dynamodb_client
-from tickwork.core.records import Run
-from tickwork.core.tables import TIMERS
-from tickwork.core.writes import Item
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.writes import Item
 from tickwork.store.dynamodb import DynamoStore
 
 SETTLES_WITHIN_S = 720.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tickwork.cli.main import main
-from tickwork.dev.signals import LineSignals
+from tickwork.local.signals import LineSignals
 
 
 class CountedSignals:

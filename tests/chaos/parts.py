@@ -19,8 +19,8 @@ from tests.support.machine import WORKER, eventually, free_port
 from tickwork.aws.provision import create_all
 from tickwork.aws.wiring import dynamodb_client, sqs_client
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
-from tickwork.dev import endpoint
-from tickwork.dev.endpoint import Endpoint
+from tickwork.local import endpoint
+from tickwork.local.endpoint import Endpoint
 from tickwork.settings import Settings
 
 SETTINGS = Settings(prefix="tickwork-chaos", shards=4, slices=2, pools="default", retention_days=7)

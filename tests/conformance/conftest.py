@@ -22,7 +22,7 @@ from tickwork.aws.provision import create_all
 from tickwork.ports import Store
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 MINISTACK = Path(__file__).parents[2] / ".venv-ministack"
 PORTS = range(4650, 4700)

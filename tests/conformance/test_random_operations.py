@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.tables import BY_JOB, TIMERS
-from tickwork.core.writes import Absent, Anyway, Below, Check, Delete, Is, Missing, Put, Update, all_of, any_of
+from tickwork.core.ledger.tables import BY_JOB, TIMERS
+from tickwork.core.ledger.writes import Absent, Anyway, Below, Check, Delete, Is, Missing, Put, Update, all_of, any_of
 from tickwork.ports import Store
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 STEPS = 120
 PARTITIONS, SORTS = ("p#0", "p#1"), ("0001#a", "0002#b", "0002#b#retry.2", "0003#~")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
-from tickwork.core.tables import BY_JOB, BY_TEAM, JOBS, LEASES, TIMERS
-from tickwork.core.writes import (
+from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOBS, LEASES, TIMERS
+from tickwork.core.ledger.writes import (
     Absent,
     Anyway,
     Below,

@@ -18,9 +18,9 @@ from localstack.deployment import Credentials, Deployment
 
 from tests.e2e.caller import Caller
 from tickwork.core.instants import SECOND_MS, iso
-from tickwork.core.keys import LedgerKey, parse_ledger_key, slice_key
-from tickwork.core.lifecycle import ENDED
-from tickwork.core.tables import LEASES, TIMERS
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, slice_key
+from tickwork.core.ledger.lifecycle import ENDED
+from tickwork.core.ledger.tables import LEASES, TIMERS
 
 TEAM = "e2e"
 TIMERS_COUNT = 200

@@ -9,7 +9,7 @@ import pytest
 from localstack.deployment import Credentials, Deployment
 
 from tests.e2e.caller import Caller
-from tickwork.core.lifecycle import ENDED
+from tickwork.core.ledger.lifecycle import ENDED
 from tickwork.settings import PushSecrets
 
 ENDS_WITHIN_S = 200

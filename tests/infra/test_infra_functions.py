@@ -7,9 +7,9 @@ from typing import Any
 from aws_cdk.assertions import Template
 from infra.functions import API_TIMEOUT_S
 
-from tickwork.core.pushes import TIMEOUT_MS
-from tickwork.core.queues import ready
-from tickwork.flows.pushing import LEASE_S
+from tickwork.core.ledger.queues import ready
+from tickwork.core.runs.pushes import TIMEOUT_MS
+from tickwork.flows.runs.pushing import LEASE_S
 from tickwork.ports import PUSH_POOL
 from tickwork.settings import ENVIRONMENTS, PUSH_SECRETS_AT, SECRET_CHARS_MIN, Settings
 

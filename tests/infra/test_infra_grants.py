@@ -10,7 +10,7 @@ from aws_cdk.assertions import Template
 from infra.grants import CONSUME
 
 from tests.infra.callgraph import FUNCTIONS, PUSH_SECRET, needs_of, reachable
-from tickwork.core import tables
+from tickwork.core.ledger import tables
 
 NAMES = ("api", "ticker", "scanner", "reconciler", "pusher")
 EVENT_SOURCE = {

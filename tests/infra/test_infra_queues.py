@@ -4,7 +4,7 @@ from typing import Any
 
 from aws_cdk.assertions import Match, Template
 
-from tickwork.core.queues import TICKS, ready
+from tickwork.core.ledger.queues import TICKS, ready
 from tickwork.settings import ENVIRONMENTS
 
 KIND = "AWS::SQS::Queue"

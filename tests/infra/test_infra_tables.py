@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
-from tickwork.core.tables import ALL_TABLES, Table
+from tickwork.core.ledger.tables import ALL_TABLES, Table
 
 KIND = "AWS::DynamoDB::GlobalTable"
 

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Sequence
 
 from tickwork.aws.wiring import aws_ports, sqs_client
-from tickwork.dev.signals import LineSignals, log_lines_to_stderr
-from tickwork.dev.windows import Windows
+from tickwork.local.signals import LineSignals, log_lines_to_stderr
+from tickwork.local.windows import Windows
 from tickwork.ports import TICKS_QUEUE, OutMessage, Sender, SendReport
 from tickwork.settings import Settings
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.kill.world import CONCURRENCY, LEASE_S, Book, machine_with
 from tests.support.machine import Machine, eventually
-from tickwork.dev.processes import Child
+from tickwork.local.processes import Child
 
 RUNS = int(os.environ.get("KILL_RUNS", "200"))
 SEED = int(os.environ.get("KILL_SEED", "1"))

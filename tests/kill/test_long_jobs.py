@@ -15,7 +15,7 @@ import urllib3
 from tests.kill.world import LEASE_S, Book, machine_with
 from tests.support.machine import Machine, eventually, free_port
 from tickwork.client import ApiClient
-from tickwork.dev.processes import Child
+from tickwork.local.processes import Child
 
 WORK_S = 3 * LEASE_S + 5
 

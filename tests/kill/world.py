@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from tests.support.machine import Machine
-from tickwork.dev.processes import Child
+from tickwork.local.processes import Child
 
 CONCURRENCY = 8
 LEASE_S = 30

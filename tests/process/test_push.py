@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.machine import SETTINGS, Machine, eventually, free_port
-from tickwork.core.pushes import team_secret
-from tickwork.dev.processes import Child
+from tickwork.core.runs.pushes import team_secret
+from tickwork.local.processes import Child
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "push_receiver.py"
 PUSHING = replace(SETTINGS, pools="default,push", push_private=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.machine import WORKER, Machine, eventually
-from tickwork.dev.processes import Child
+from tickwork.local.processes import Child
 
 NODE = shutil.which("node")
 NODE_WORKER = Path(__file__).parents[2] / "examples" / "node-worker" / "worker.mjs"

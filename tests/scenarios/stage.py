@@ -17,20 +17,23 @@ from typing import Any
 
 from tests.support.fakes import NOW_MS, CountingIds, KeptSignals
 from tickwork.aws.ticks import TickBatch
-from tickwork.core.attempts import Declined, StartRequest
+from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.keys import LedgerKey, parse_ref, slice_key
-from tickwork.core.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S, TICKS
-from tickwork.core.records import CatchUp, Job, Run, Work
+from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
+from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S, TICKS
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS, Index, Table
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Committed, Item, Refused, Write
+from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.core.schedule import parse_schedule
-from tickwork.core.slices import SliceLease
-from tickwork.core.tables import JOBS, LEASES, TIMERS, Index, Table
-from tickwork.core.writes import Committed, Item, Refused, Write
-from tickwork.flows import jobs, runs, timers
-from tickwork.flows.ticking import issue_ticks
-from tickwork.flows.windows import WindowReport, run_window
+from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.dispatch.windows import WindowReport, run_window
+from tickwork.flows.jobs import registering
+from tickwork.flows.runs import timers, worker_calls
 from tickwork.ports import TICKS_QUEUE, Layout, OutMessage, Page, Ports, SendReport, ready_queue
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 __all__ = ["NOW_MS", "Call", "Killed", "Process", "Stage", "Workers"]
 
@@ -261,8 +264,8 @@ class Stage:
     ) -> str:
         parsed = parse_schedule(schedule, now_ms=self.at_ms, job_id=f"{team}:{name}")
         work = {"pool": "default", "handler": "job"} | work
-        new = jobs.NewJob(team, name, parsed.spec, Work(**work), tolerance_s, catch_up or CatchUp(), "f")
-        job, _ = jobs.create_job((by or self.process()).ports, new)
+        new = registering.NewJob(team, name, parsed.spec, Work(**work), tolerance_s, catch_up or CatchUp(), "f")
+        job, _ = registering.create_job((by or self.process()).ports, new)
         return job.job_id
 
     # --- the queues -------------------------------------------------------------------------------------------
@@ -332,13 +335,13 @@ class Stage:
         ports = self.process().ports
         for text in ready:
             body = json.loads(text)
-            started = runs.start(ports, self.start_request(body))
+            started = worker_calls.start(ports, self.start_request(body))
             if isinstance(started, Declined):
                 workers.declined[started.reason] += 1
                 continue
             workers.started.append(started.run.run_id)
             workers.lags_ms.append(self.at_ms - started.run.key.fire_at_ms)
-            ended = runs.complete(ports, started.run.key, started.run.token)
+            ended = worker_calls.complete(ports, started.run.key, started.run.token)
             assert not isinstance(ended, Declined), ended
         return workers
 

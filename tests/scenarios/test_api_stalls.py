@@ -6,9 +6,9 @@ import pytest
 
 from tests.scenarios.stage import NOW_MS, Process, Stage
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
-from tickwork.core.records import Work
-from tickwork.flows import timers
-from tickwork.flows.reconciling import reconcile
+from tickwork.core.ledger.work import Work
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.runs import timers
 from tickwork.ports import Layout
 
 STALL_MS = 7 * MINUTE_MS

@@ -9,13 +9,14 @@ import pytest
 from tests.scenarios.stage import NOW_MS, Call, Killed, Process, Stage
 from tickwork.core.errors import OutcomeUnknown
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import CatchUp, Work
-from tickwork.core.tables import JOBS, TIMERS
-from tickwork.core.writes import Anyway, Delete, Put
-from tickwork.flows import runs, timers
-from tickwork.flows.reconciling import reconcile
-from tickwork.flows.ticking import issue_ticks
+from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Anyway, Delete, Put
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.runs import timers, worker_calls
 from tickwork.ports import Layout
 
 CALLS_MAX = 300
@@ -63,12 +64,12 @@ def mixed_window() -> Stage:
     stage.process().window()
     for body in stage.bodies():
         request = stage.start_request(body)
-        started = runs.start(stage.process().ports, request)
-        assert isinstance(started, runs.Started)
+        started = worker_calls.start(stage.process().ports, request)
+        assert isinstance(started, worker_calls.Started)
         if request.key == failing:
-            runs.fail(stage.process().ports, request.key, started.run.token, "boom", permanent=False)
+            worker_calls.fail(stage.process().ports, request.key, started.run.token, "boom", permanent=False)
         else:
-            runs.complete(stage.process().ports, request.key, started.run.token)
+            worker_calls.complete(stage.process().ports, request.key, started.run.token)
     stage.inbox.clear()
     stage.at_ms = NOW_MS + 130 * SECOND_MS
     stage.timers(3, stage.at_ms)
@@ -178,9 +179,9 @@ def test_a_failing_attempt_killed_anywhere_is_tried_again_all_the_same() -> None
     def fail(process: Process) -> LedgerKey:
         (body,) = process.stage.bodies()
         request = process.stage.start_request(body)
-        started = runs.start(process.ports, request)
-        assert isinstance(started, runs.Started)
-        runs.fail(process.ports, request.key, started.run.token, "boom", permanent=False)
+        started = worker_calls.start(process.ports, request)
+        assert isinstance(started, worker_calls.Started)
+        worker_calls.fail(process.ports, request.key, started.run.token, "boom", permanent=False)
         process.stage.inbox.clear()  # the worker deletes its message only then
         return request.key
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenarios.stage import NOW_MS, Stage
-from tickwork.core.attempts import Declined
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import Run
-from tickwork.flows import leasing, runs
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.runs.attempts import Declined
+from tickwork.flows.dispatch import leasing
+from tickwork.flows.runs import worker_calls
 from tickwork.ports import Layout
 
 LEASE_S = 60
@@ -25,13 +26,13 @@ def one_report_due() -> tuple[Stage, LedgerKey, dict[str, Any]]:
 
 
 def start(stage: Stage, body: dict[str, Any], worker: str) -> Run:
-    started = runs.start(stage.process().ports, stage.start_request(body, worker=worker))
-    assert isinstance(started, runs.Started), started
+    started = worker_calls.start(stage.process().ports, stage.start_request(body, worker=worker))
+    assert isinstance(started, worker_calls.Started), started
     return started.run
 
 
 def refused(stage: Stage, body: dict[str, Any]) -> Declined:
-    declined = runs.start(stage.process().ports, stage.start_request(body))
+    declined = worker_calls.start(stage.process().ports, stage.start_request(body))
     assert isinstance(declined, Declined)
     return declined
 
@@ -43,12 +44,12 @@ def test_a_report_that_outgrows_its_lease_with_heartbeats_has_one_copy() -> None
     turned_away = 0
     for _ in range(6 * 3):
         stage.at_ms += LEASE_S * SECOND_MS // 3
-        beat = runs.heartbeat(stage.process().ports, key, first.token, LEASE_S)
-        assert isinstance(beat, runs.Beat)
+        beat = worker_calls.heartbeat(stage.process().ports, key, first.token, LEASE_S)
+        assert isinstance(beat, worker_calls.Beat)
         declined = refused(stage, body)
         assert (declined.reason, declined.discard) == ("held", False), "its message stays: the holder may die"
         turned_away += 1
-    assert isinstance(runs.complete(stage.process().ports, key, first.token), runs.Ended)
+    assert isinstance(worker_calls.complete(stage.process().ports, key, first.token), worker_calls.Ended)
     run = stage.run(key)
     assert (run.status, run.attempt, run.attempts) == ("succeeded", 1, ())
     assert turned_away == 18
@@ -70,10 +71,10 @@ def test_without_heartbeats_the_second_attempt_starts_only_after_the_first_was_r
     assert (lost["attempt"], lost["outcome"], lost["worker"]) == (1, "lost", "w1")
     assert lost["ended_at_ms"] <= second.started_at_ms, "recorded in the very write that starts the second"
 
-    late = runs.complete(stage.process().ports, key, first.token)
+    late = worker_calls.complete(stage.process().ports, key, first.token)
     assert isinstance(late, Declined)
     assert (late.reason, late.discard) == ("stale_token", False)
-    assert isinstance(runs.complete(stage.process().ports, key, second.token), runs.Ended)
+    assert isinstance(worker_calls.complete(stage.process().ports, key, second.token), worker_calls.Ended)
     run = stage.run(key)
     assert (run.status, run.attempt, run.worker) == ("succeeded", 2, "w2")
     assert run.run_id == first.run_id
@@ -88,15 +89,15 @@ def test_a_worker_frozen_past_its_lease_is_refused_in_all_it_says() -> None:
     w2 = start(stage, body, "w2")
     assert (w1.token, w2.token) == (1, 2)
     stage.at_ms = began_ms + 70 * SECOND_MS
-    assert isinstance(runs.complete(stage.process().ports, key, w2.token), runs.Ended)
+    assert isinstance(worker_calls.complete(stage.process().ports, key, w2.token), worker_calls.Ended)
     ended = stage.run(key)
 
     stage.at_ms = began_ms + 90 * SECOND_MS
     ports = stage.process().ports
     answers = [
-        runs.complete(ports, key, w1.token),
-        runs.heartbeat(ports, key, w1.token, LEASE_S),
-        runs.fail(ports, key, w1.token, "boom", permanent=False),
+        worker_calls.complete(ports, key, w1.token),
+        worker_calls.heartbeat(ports, key, w1.token, LEASE_S),
+        worker_calls.fail(ports, key, w1.token, "boom", permanent=False),
     ]
     assert all(isinstance(answer, Declined) for answer in answers)
     assert stage.run(key) == ended

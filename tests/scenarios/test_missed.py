@@ -6,8 +6,8 @@ import pytest
 
 from tests.scenarios.stage import Stage
 from tickwork.core.instants import MINUTE_MS, SECOND_MS, iso, parse_iso
-from tickwork.core.records import CatchUp, Job
-from tickwork.flows import jobs
+from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.flows.jobs import registering
 from tickwork.ports import Layout
 
 
@@ -85,7 +85,7 @@ def test_a_job_in_another_zone_catches_up_nothing_of_the_other_zones_past() -> N
     assert len(stage.serve(1).started) == 1
     stage.at_ms = parse_iso("2017-09-13T20:50:12Z")
     ports = stage.process().ports
-    assert jobs.delete_job(ports, "shop:close")
+    assert registering.delete_job(ports, "shop:close")
     job_id = stage.job("close", {"cron": "30 16 * * *", "zone": "America/New_York"})
     workers = stage.serve(5)
     assert workers.started == []
@@ -101,8 +101,8 @@ def test_what_fell_into_a_time_without_the_job_is_neither_run_nor_counted_as_mis
     job_id = stage.job("sync", schedule, CatchUp("all"))
     stage.at_ms = parse_iso("2025-01-10T18:00:30Z")
     assert len(stage.serve(1).started) == 1
-    jobs.delete_job(stage.process().ports, job_id)
-    assert not jobs.delete_job(stage.process().ports, job_id), "deleting twice changes nothing"
+    registering.delete_job(stage.process().ports, job_id)
+    assert not registering.delete_job(stage.process().ports, job_id), "deleting twice changes nothing"
     stage.at_ms = parse_iso("2025-01-13T08:00:30Z")
     for _ in range(2):
         assert stage.job("sync", schedule, CatchUp("all")) == job_id

@@ -6,11 +6,11 @@ import os
 from collections import Counter
 
 from tests.scenarios.stage import NOW_MS, Stage, Workers
-from tickwork.core.backlog import CATCH_UP_PERCENT
+from tickwork.core.dispatch.backlog import CATCH_UP_PERCENT
 from tickwork.core.instants import HOUR_MS, MINUTE_MS, SECOND_MS
-from tickwork.core.records import CatchUp
-from tickwork.flows.reconciling import reconcile
-from tickwork.flows.windows import BACKLOG_MS_MAX
+from tickwork.core.jobs.definitions import CatchUp
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch.windows import BACKLOG_MS_MAX
 from tickwork.ports import Layout
 
 FULL = bool(os.environ.get("TICKWORK_FULL"))

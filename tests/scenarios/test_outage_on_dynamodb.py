@@ -10,7 +10,7 @@ from tests.scenarios.stage import NOW_MS, Stage, Workers
 from tickwork.aws.provision import create_all
 from tickwork.aws.wiring import dynamodb_client, sqs_client
 from tickwork.core.instants import HOUR_MS, SECOND_MS
-from tickwork.core.records import CatchUp
+from tickwork.core.jobs.definitions import CatchUp
 from tickwork.ports import Layout
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore

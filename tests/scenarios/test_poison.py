@@ -10,12 +10,12 @@ import pytest
 from tests.scenarios.stage import NOW_MS, Stage
 from tickwork.core.errors import Conflict, OutcomeUnknown, Throttled
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
-from tickwork.core.keys import LedgerKey
-from tickwork.core.tables import JOBS, TIMERS
-from tickwork.core.writes import Anyway, Put
-from tickwork.flows.commit import COMMIT_TRIES_MAX
-from tickwork.flows.reconciling import reconcile
-from tickwork.flows.sending import SEND_TRIES_MAX
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.writes import Anyway, Put
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch.sending import SEND_TRIES_MAX
+from tickwork.flows.ledger.commit import COMMIT_TRIES_MAX
 from tickwork.ports import Layout, SendReport
 
 DUE_MS = NOW_MS + 10 * SECOND_MS

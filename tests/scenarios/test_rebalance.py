@@ -10,8 +10,8 @@ import pytest
 from tests.scenarios.stage import NOW_MS, Stage, Workers
 from tickwork.core.ids import shard_of
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
-from tickwork.flows import timers
-from tickwork.flows.reconciling import reconcile
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.runs import timers
 from tickwork.ports import Layout
 
 SLICES = 2

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tickwork.ports import Layout, OutMessage, Ports, SendReport, Store
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 NOW_MS = 1_793_318_400_000  # 2026-10-30T00:00:00Z
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tickwork.core.errors import OutcomeUnknown
-from tickwork.core.writes import Committed, Refused, Write
+from tickwork.core.ledger.writes import Committed, Refused, Write
 from tickwork.ports import OutMessage, Ports, SendReport
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 
 class Killed(BaseException):

@@ -11,9 +11,9 @@ from pathlib import Path
 from tickwork.aws.provision import create_all
 from tickwork.aws.wiring import dynamodb_client, sqs_client
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
-from tickwork.dev import endpoint
-from tickwork.dev.endpoint import Endpoint
-from tickwork.dev.processes import Child
+from tickwork.local import endpoint
+from tickwork.local.endpoint import Endpoint
+from tickwork.local.processes import Child
 from tickwork.settings import Settings
 
 SETTINGS = Settings(prefix="tickwork-test", shards=4, slices=2, pools="default,payments", retention_days=7)

@@ -7,18 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
-from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.keys import LedgerKey, parse_ref
-from tickwork.core.records import CatchUp, Run, Work
+from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS, Table
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Committed, Item, Refused, Write
+from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.core.schedule import parse_schedule
-from tickwork.core.tables import TIMERS, Table
-from tickwork.core.writes import Committed, Item, Refused, Write
-from tickwork.flows import jobs, runs, timers
-from tickwork.flows.runs import Started
-from tickwork.flows.windows import run_window
+from tickwork.flows.dispatch.windows import run_window
+from tickwork.flows.jobs import registering
+from tickwork.flows.runs import timers, worker_calls
+from tickwork.flows.runs.worker_calls import Started
 from tickwork.ports import Layout, Ports, Store
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 
 class Crash(Exception):
@@ -84,8 +87,8 @@ class World:
 
     def job(self, name: str = "hourly", every_s: int = 3600, team: str = "shop", **work: Any) -> str:
         schedule = parse_schedule({"rate": f"{every_s}s"}, now_ms=self.clock.at_ms, job_id=f"{team}:{name}")
-        new = jobs.NewJob(team, name, schedule.spec, Work("default", "job", **work), 0, CatchUp(), "f")
-        job, _ = jobs.create_job(self.ports, new)
+        new = registering.NewJob(team, name, schedule.spec, Work("default", "job", **work), 0, CatchUp(), "f")
+        job, _ = registering.create_job(self.ports, new)
         return job.job_id
 
     # --- time and the scanner -----------------------------------------------------------------------------------
@@ -97,7 +100,7 @@ class World:
         run_window(self.ports, 0, self.clock.at_ms // SECOND_MS)
 
     def next_key(self, job_id: str) -> LedgerKey:
-        key = jobs.get_job(self.ports, job_id).next_key("main")
+        key = registering.get_job(self.ports, job_id).next_key("main")
         assert key is not None
         return key
 
@@ -129,18 +132,18 @@ class World:
         body = message or {"ref": key.ref, "attempt": 1}
         retry = parse_ref(body["retry_ref"]) if "retry_ref" in body else None
         claim = claim or f"claim-{self.ids.unique()}"
-        return runs.start(self.ports, StartRequest(key, claim, "w1", lease_s, body["attempt"], retry))
+        return worker_calls.start(self.ports, StartRequest(key, claim, "w1", lease_s, body["attempt"], retry))
 
     def must_start(self, key: LedgerKey, **how: Any) -> Run:
         started = self.start(key, **how)
         assert isinstance(started, Started), started
         return started.run
 
-    def fail(self, key: LedgerKey, token: int, error: str = "boom", **how: Any) -> runs.Ended | Declined:
-        return runs.fail(self.ports, key, token, error, permanent=how.pop("permanent", False), **how)
+    def fail(self, key: LedgerKey, token: int, error: str = "boom", **how: Any) -> worker_calls.Ended | Declined:
+        return worker_calls.fail(self.ports, key, token, error, permanent=how.pop("permanent", False), **how)
 
-    def complete(self, key: LedgerKey, token: int) -> runs.Ended | Declined:
-        return runs.complete(self.ports, key, token)
+    def complete(self, key: LedgerKey, token: int) -> worker_calls.Ended | Declined:
+        return worker_calls.complete(self.ports, key, token)
 
     # --- looking ------------------------------------------------------------------------------------------------
 

@@ -6,18 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.fakes import NOW_MS, FakeClock, fake_ports
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import CatchUp, Job, RetryPolicy, Run, Work
+from tickwork.core.dispatch.slices import SliceLease
+from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
+from tickwork.core.ledger.work import RetryPolicy, Work
+from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import parse_schedule
-from tickwork.core.slices import SliceLease
-from tickwork.core.tables import JOBS, LEASES, TIMERS
-from tickwork.core.writes import Item
-from tickwork.flows import jobs, timers
-from tickwork.flows.jobs import NewJob
-from tickwork.flows.timers import NewTimer
-from tickwork.flows.windows import WindowReport, run_window
+from tickwork.flows.dispatch.windows import WindowReport, run_window
+from tickwork.flows.jobs import registering
+from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.runs import timers
+from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import Layout, Ports
-from tickwork.store.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore
 
 NOW_S = NOW_MS // 1000
 LAYOUT = Layout(shards=1, slices=1)
@@ -39,7 +42,7 @@ def create_job(
 ) -> Job:
     schedule = parse_schedule(spec, now_ms=ports.clock.now_ms(), job_id=f"pay:{name}").spec
     new = NewJob("pay", name, schedule, WORK, tolerance_s, catch_up or CatchUp(), "content")
-    return jobs.create_job(ports, new)[0]
+    return registering.create_job(ports, new)[0]
 
 
 def every(seconds: int) -> dict[str, Any]:

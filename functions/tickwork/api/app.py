@@ -29,7 +29,8 @@ from tickwork.api.run_routes import add_run_routes
 from tickwork.api.workers import add_worker_routes
 from tickwork.core.errors import CallerError, InvalidField, WorldError
 from tickwork.core.instants import iso_ms
-from tickwork.flows import history, timers
+from tickwork.flows.audit import history
+from tickwork.flows.runs import timers
 from tickwork.ports import Ports
 
 

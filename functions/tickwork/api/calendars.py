@@ -11,8 +11,8 @@ from tickwork.api.requests import after_name, body_of, json_response, limit_of, 
 from tickwork.api.work import json_text
 from tickwork.core.ids import split_job_id
 from tickwork.core.instants import iso_ms
-from tickwork.core.writes import Item
-from tickwork.flows import calendars
+from tickwork.core.ledger.writes import Item
+from tickwork.flows.jobs import calendars
 from tickwork.ports import Ports
 
 

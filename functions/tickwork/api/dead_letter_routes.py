@@ -25,11 +25,11 @@ from tickwork.api.views import run_view
 from tickwork.core.errors import InvalidField
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import LATEST_INSTANT_MS, iso, iso_ms
-from tickwork.core.keys import DEAD_SPREAD, LedgerKey, parse_ledger_key
-from tickwork.core.records import Run
-from tickwork.flows import dead_letters
-from tickwork.flows.dead_letters import Order, Position, Replayed, Wanted
-from tickwork.flows.history import RunView
+from tickwork.core.ledger.keys import DEAD_SPREAD, LedgerKey, parse_ledger_key
+from tickwork.core.ledger.records import Run
+from tickwork.flows.audit.history import RunView
+from tickwork.flows.runs import dead_letters
+from tickwork.flows.runs.dead_letters import Order, Position, Replayed, Wanted
 from tickwork.ports import Ports
 
 REPLAY_PAGE = 100

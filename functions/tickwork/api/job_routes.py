@@ -21,13 +21,15 @@ from tickwork.api.requests import (
 from tickwork.core.errors import BadSchedule, InvalidField
 from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import parse_iso
-from tickwork.core.pauses import pause_at
-from tickwork.core.records import Job
-from tickwork.core.schedule import Schedule, occurrences, parse_schedule, schedule_from_spec
+from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.schedule import Schedule, describe, occurrences, parse_schedule, schedule_from_spec, warnings_of
 from tickwork.core.schedule.limits import PREVIEW_MAX
-from tickwork.core.schedule.preview import as_rows
-from tickwork.flows import calendars, changing, history, jobs
-from tickwork.flows.jobs import NewJob
+from tickwork.core.schedule.shown.preview import as_rows
+from tickwork.flows.audit import history
+from tickwork.flows.jobs import changing, registering
+from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.ledger import reading
 from tickwork.ports import Ports
 
 
@@ -42,25 +44,25 @@ def _add_definitions(app: APIGatewayHttpResolver, ports: Ports) -> None:
     def create_job() -> Response[str]:
         new, schedule = requests.new_job(body_of(app, JobIn), ports.layout, ports.clock.now_ms())
         with fields_under("schedule", BadSchedule):
-            job, is_new = jobs.create_job(ports, new)
-        return json_response(_view(ports, job) | {"warnings": list(schedule.warnings)}, 201 if is_new else 200)
+            job, is_new = registering.create_job(ports, new)
+        return json_response(_view(ports, job) | {"warnings": list(warnings_of(schedule))}, 201 if is_new else 200)
 
     @app.get("/jobs")
     def list_jobs() -> Response[str]:
         query = query_of(app, "team", "limit", "cursor")
         team = team_of(query)
-        found, more = jobs.list_jobs(ports, team, limit=limit_of(query), after=after_name(query, team))
+        found, more = registering.list_jobs(ports, team, limit=limit_of(query), after=after_name(query, team))
         return json_response({"jobs": [_view(ports, job) for job in found], "cursor": to_cursor(more)})
 
     @app.get("/jobs/<job_id>")
     def get_job(job_id: str) -> Response[str]:
         split_job_id(job_id)
-        return json_response(_view(ports, jobs.get_job(ports, job_id)))
+        return json_response(_view(ports, registering.get_job(ports, job_id)))
 
     @app.delete("/jobs/<job_id>")
     def delete_job(job_id: str) -> Response[str]:
         split_job_id(job_id)
-        return json_response({"job_id": job_id, "deleted": True, "changed": jobs.delete_job(ports, job_id)})
+        return json_response({"job_id": job_id, "deleted": True, "changed": registering.delete_job(ports, job_id)})
 
 
 def _add_changes(app: APIGatewayHttpResolver, ports: Ports) -> None:
@@ -73,7 +75,7 @@ def _add_changes(app: APIGatewayHttpResolver, ports: Ports) -> None:
 
         def revise(job: Job) -> NewJob:
             new, schedule = requests.changed_job(job, body.given(), ports.layout, ports.clock.now_ms())
-            warnings[:] = schedule.warnings
+            warnings[:] = warnings_of(schedule)
             return new
 
         with fields_under("schedule", BadSchedule):
@@ -102,7 +104,7 @@ def _add_previews(app: APIGatewayHttpResolver, ports: Ports) -> None:
     def next_occurrences(job_id: str) -> Response[str]:
         query = query_of(app, "count", "after")
         split_job_id(job_id)
-        job = jobs.get_job(ports, job_id)
+        job = registering.get_job(ports, job_id)
         count = requests.number_of(query, "count", 5, 1, PREVIEW_MAX)
         after_ms = requests.instant_in(query, "after", ports.clock.now_ms())
         shown = _preview(ports, schedule_from_spec(job.schedule), job.team, after_ms, count)
@@ -136,9 +138,9 @@ def _view(ports: Ports, job: Job) -> dict[str, Any]:
 
 def _preview(ports: Ports, schedule: Schedule, team: str, after_ms: int, count: int) -> dict[str, Any]:
     names = schedule.exclusion.names if schedule.exclusion else ()
-    found = occurrences(schedule, after_ms, count, calendars.resolve(ports, team, names))
+    found = occurrences(schedule, after_ms, count, reading.resolve(ports, team, names))
     return {
-        "description": schedule.describe(),
-        "warnings": list(schedule.warnings),
+        "description": describe(schedule),
+        "warnings": list(warnings_of(schedule)),
         "occurrences": as_rows(found),
     }

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tickwork.core.attempts import LEASE_S_MAX, LEASE_S_MIN
-from tickwork.core.chain import LAST_N_MAX
+from tickwork.core.dispatch.chain import LAST_N_MAX
 from tickwork.core.instants import LATEST_INSTANT_MS
-from tickwork.core.push_targets import URL_CHARS_MAX
+from tickwork.core.runs.attempts import LEASE_S_MAX, LEASE_S_MIN
+from tickwork.core.runs.push_targets import URL_CHARS_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX
 
 BULK_MAX = 100

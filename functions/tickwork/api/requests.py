@@ -20,11 +20,13 @@ from tickwork.api.work import shown, work_of
 from tickwork.core.errors import BadSchedule, CallerError, InvalidField
 from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second, iso, parse_iso
-from tickwork.core.keys import LedgerKey, parse_ledger_key, parse_ref
-from tickwork.core.records import CatchUp, Job, Work, without_defaults
+from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.core.ledger.items import without_defaults
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
+from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import Schedule, default_tolerance_s, first_due, parse_schedule, schedule_from_spec
-from tickwork.flows.jobs import NewJob
-from tickwork.flows.timers import NewTimer
+from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import PUSH_POOL, Layout
 
 PAGE_DEFAULT, PAGE_MAX = 20, 200

@@ -19,12 +19,13 @@ from tickwork.api.requests import (
     team_of,
     to_cursor,
 )
-from tickwork.core import lifecycle
 from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import split_job_id
 from tickwork.core.instants import DAY_MS
-from tickwork.core.keys import LedgerKey
-from tickwork.flows import cancelling, history
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.flows.audit import history
+from tickwork.flows.runs import cancelling
 from tickwork.ports import Ports
 
 STATUSES = sorted((set(lifecycle.MEANING) | {lifecycle.QUEUED}) - {lifecycle.SPENT})

@@ -7,10 +7,11 @@ from typing import Any
 from tickwork.api.requests import catch_up_shown, when
 from tickwork.api.work import shown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
-from tickwork.core.lifecycle import WAITING
-from tickwork.core.pauses import Pause, pause_in_force
-from tickwork.core.records import ACTIVE, Job, Run
-from tickwork.flows.history import RunView
+from tickwork.core.jobs.definitions import ACTIVE, Job
+from tickwork.core.jobs.pauses import Pause, pause_in_force
+from tickwork.core.ledger.lifecycle import WAITING
+from tickwork.core.ledger.records import Run
+from tickwork.flows.audit.history import RunView
 
 PAUSED = "paused"
 

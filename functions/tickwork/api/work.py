@@ -10,9 +10,9 @@ from typing import Any
 from tickwork.api.models import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX, TargetIn, WorkIn
 from tickwork.core.errors import InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
-from tickwork.core.messages import compact_json
-from tickwork.core.push_targets import parse_target
-from tickwork.core.records import Resource, RetryPolicy, Work
+from tickwork.core.ledger.messages import compact_json
+from tickwork.core.ledger.work import Resource, RetryPolicy, Work
+from tickwork.core.runs.push_targets import parse_target
 from tickwork.ports import PUSH_POOL, Layout
 
 

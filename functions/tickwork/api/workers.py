@@ -13,14 +13,14 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
 from tickwork.api.models import BeatIn, BeatOneIn, CompleteIn, CompleteOneIn, LeaseIn, StartIn, StartOneIn
 from tickwork.api.requests import body_of, json_response, key_of
-from tickwork.core.attempts import Declined, StartRequest
 from tickwork.core.errors import InvalidField, NotFound, WorldError
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import Run
-from tickwork.flows import pulling, runs
-from tickwork.flows.ending import Ended
-from tickwork.flows.pulling import Leased
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.runs.attempts import Declined, StartRequest
+from tickwork.flows.runs import pulling, worker_calls
+from tickwork.flows.runs.finishing import Ended
+from tickwork.flows.runs.pulling import Leased
 from tickwork.ports import PUSH_POOL, Ports
 
 
@@ -78,7 +78,7 @@ def _answer(ports: Ports, ref: str, call: Callable[[], dict[str, Any]]) -> dict[
 
 
 def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> dict[str, Any]:
-    result = runs.start(ports, request, one.payload_id)
+    result = worker_calls.start(ports, request, one.payload_id)
     if isinstance(result, Declined):
         return _declined(result)
     return {"granted": True, **_granted(result.run, result.payload)}
@@ -90,7 +90,7 @@ def _granted(run: Run, payload: str | None) -> dict[str, Any]:
 
 
 def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> dict[str, Any]:
-    result = runs.heartbeat(ports, key, one.token, one.lease_s)
+    result = worker_calls.heartbeat(ports, key, one.token, one.lease_s)
     if isinstance(result, Declined):
         return _declined(result)
     if one.receipt:
@@ -101,11 +101,11 @@ def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> dict[str, Any]:
 
 def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> dict[str, Any]:
     if one.outcome == "succeeded":
-        result = runs.complete(ports, key, one.token)
+        result = worker_calls.complete(ports, key, one.token)
     elif one.outcome == "cancelled":
-        result = runs.acknowledge_cancel(ports, key, one.token, one.error)
+        result = worker_calls.acknowledge_cancel(ports, key, one.token, one.error)
     else:
-        result = runs.fail(
+        result = worker_calls.fail(
             ports,
             key,
             one.token,

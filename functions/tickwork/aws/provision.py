@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from tickwork.core.queues import LONG_POLL_S, TICKS, Queue, ready
-from tickwork.core.tables import ALL_TABLES, Table
+from tickwork.core.ledger.queues import LONG_POLL_S, TICKS, Queue, ready
+from tickwork.core.ledger.tables import ALL_TABLES, Table
 from tickwork.settings import Settings
 
 if TYPE_CHECKING:

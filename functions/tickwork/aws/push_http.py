@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urljoin
 
 from tickwork.core.errors import CallerError
-from tickwork.core.push_targets import Target, parse_target, why_refused
-from tickwork.core.pushes import Answer
+from tickwork.core.runs.push_targets import Target, parse_target, why_refused
+from tickwork.core.runs.pushes import Answer
 
 REDIRECTS_MAX = 3
 _FOLLOWED = frozenset({307, 308})

@@ -15,9 +15,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.messages import Tick
-from tickwork.core.queues import TICKS_PER_BATCH
-from tickwork.flows.windows import BACKLOG_MS_MAX, WindowReport, run_window
+from tickwork.core.ledger.messages import Tick
+from tickwork.core.ledger.queues import TICKS_PER_BATCH
+from tickwork.flows.dispatch.windows import BACKLOG_MS_MAX, WindowReport, run_window
 from tickwork.ports import TICKS_QUEUE, Ports
 
 if TYPE_CHECKING:

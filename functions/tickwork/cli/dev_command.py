@@ -26,7 +26,7 @@ DEFAULT_ENDPOINT_PORT = 4566
 def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None) -> None:
     """Run tickwork on this machine: an AWS endpoint, the API, the windows, a worker, a live table. Ctrl-C ends it."""
     from tickwork.core.errors import TickworkError
-    from tickwork.dev.session import Session
+    from tickwork.local.session import Session
 
     try:
         Session(port=port, endpoint_port=endpoint_port, state=state, demo=demo).run(seconds)
@@ -43,7 +43,7 @@ def serve_group() -> None:
 @click.option("--port", type=int, default=DEFAULT_PORT, show_default=True)
 def serve_api(port: int) -> None:
     """The API on 127.0.0.1."""
-    from tickwork.dev.serving import serve_api_until_told
+    from tickwork.local.serving import serve_api_until_told
 
     serve_api_until_told(port)
 
@@ -51,7 +51,7 @@ def serve_api(port: int) -> None:
 @serve_group.command("windows")
 def serve_windows() -> None:
     """Ticker, scanners and reconciler."""
-    from tickwork.dev.serving import serve_windows_until_told
+    from tickwork.local.serving import serve_windows_until_told
 
     serve_windows_until_told()
 
@@ -60,7 +60,7 @@ def serve_windows() -> None:
 @click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True)
 def serve_push(threads: int) -> None:
     """Push runs to their URLs (the pool `push`; needs TICKWORK_PUSH_SECRETS)."""
-    from tickwork.dev.serving import serve_push_until_told
+    from tickwork.local.serving import serve_push_until_told
     from tickwork.settings import BadSetting
 
     try:

@@ -15,16 +15,18 @@ from typing import IO, Any
 import click
 
 from tickwork.core.errors import CallerError
-from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.calendar_spec import parse_calendar
-from tickwork.core.schedule.dialects import DIALECTS
+from tickwork.core.schedule.calendars.calendar import Calendar
+from tickwork.core.schedule.calendars.calendar_spec import parse_calendar
+from tickwork.core.schedule.cron.dialects import DIALECTS
 from tickwork.core.schedule.engine import Schedule
 from tickwork.core.schedule.instant import read_time
 from tickwork.core.schedule.limits import FIRST_S, LAST_S, PREVIEW_MAX
-from tickwork.core.schedule.occurrence import Occurrence
 from tickwork.core.schedule.parse import first_due, parse_schedule, read_schedule
-from tickwork.core.schedule.preview import as_lines, as_rows, error_lines, preview
 from tickwork.core.schedule.refusal import ScheduleRefused
+from tickwork.core.schedule.shown.describe import describe
+from tickwork.core.schedule.shown.occurrence import Occurrence
+from tickwork.core.schedule.shown.preview import as_lines, as_rows, error_lines, preview
+from tickwork.core.schedule.shown.surprises import warnings_of
 from tickwork.core.schedule.walk import FOLDS, GAPS
 
 _SPEC_OPTIONS = ("rate", "anchor", "at", "delay", "rrule", "repeat", "dialect", "start", "end")
@@ -114,8 +116,8 @@ def _window(options: dict[str, Any], now_ms: int) -> tuple[int | None, int | Non
 
 def _print(options: dict[str, Any], schedule: Schedule, found: list[Occurrence]) -> None:
     if not options["as_json"]:
-        click.echo(schedule.describe())
-    for warning in schedule.warnings:
+        click.echo(describe(schedule))
+    for warning in warnings_of(schedule):
         click.echo(f"warning: {warning}", err=True)
     if options["as_json"]:
         click.echo(json.dumps(as_rows(found), indent=2))

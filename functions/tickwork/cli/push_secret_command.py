@@ -19,7 +19,7 @@ def push_secret_command(team: str, stored_at: str | None) -> None:
     from tickwork.aws.wiring import secrets_client
     from tickwork.core.errors import CallerError
     from tickwork.core.ids import check_slug
-    from tickwork.core.pushes import team_secret
+    from tickwork.core.runs.pushes import team_secret
     from tickwork.settings import BadSetting, PushSecrets
 
     try:

@@ -50,7 +50,7 @@ def worker_command(
     """
     # Imported here: `tickwork --help` should not wait for boto3.
     from tickwork.client import ApiClient
-    from tickwork.dev.signals import log_lines_to_stderr
+    from tickwork.local.signals import log_lines_to_stderr
     from tickwork.worker.clock import WorkerClock
     from tickwork.worker.logs import RunNames
     from tickwork.worker.process import Worker, WorkerOptions, worker_name

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as ConnectionFailed
 
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
-from tickwork.core.tables import Index, Table
-from tickwork.core.writes import (
+from tickwork.core.ledger.tables import Index, Table
+from tickwork.core.ledger.writes import (
     Absent,
     AllOf,
     AnyOf,

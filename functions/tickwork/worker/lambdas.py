@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
-from tickwork.core.attempts import LEASE_S_MAX
+from tickwork.core.runs.attempts import LEASE_S_MAX
 from tickwork.worker.app import App
 from tickwork.worker.calling import call_job
 from tickwork.worker.clock import WorkerClock

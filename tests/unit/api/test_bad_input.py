@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
-from tickwork.core.tables import ALL_TABLES, LEASES
+from tickwork.core.ledger.tables import ALL_TABLES, LEASES
 from tickwork.ports import Ports
 
 TARGET = {"pool": "payments", "handler": "settlement"}

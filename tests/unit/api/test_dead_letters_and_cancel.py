@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.http import ApiUnderTest
 from tickwork.core.instants import parse_iso
-from tickwork.core.tables import TIMERS
+from tickwork.core.ledger.tables import TIMERS
 from tickwork.ports import Ports
 
 TEAM = "payments"

@@ -16,13 +16,15 @@ from tests.support.runs_world import WatchedStore
 from tests.unit.api.test_bad_input import JOB, TIMER, assert_nothing_stored, job
 from tests.unit.api.test_jobs_and_timers import ready
 from tickwork.core.errors import AlreadyExists
-from tickwork.core.records import CatchUp, Work
+from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.ledger.tables import LEASES, PAYLOADS, TIMERS
+from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import parse_schedule
-from tickwork.core.tables import LEASES, PAYLOADS, TIMERS
-from tickwork.flows import jobs, timers
-from tickwork.flows.jobs import NewJob
-from tickwork.flows.timers import NewTimer
-from tickwork.flows.windows import run_window
+from tickwork.flows.dispatch.windows import run_window
+from tickwork.flows.jobs import registering
+from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.runs import timers
+from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import Ports
 
 START = {"ref": "main#0001#29888640|1793318405#payments#nightly#1793318405", "claim": "12345678"}
@@ -280,12 +282,12 @@ def test_a_job_keeps_its_own_payload_when_another_of_its_name_is_refused(ports: 
         for text in ("m", "t")
     )
     watched = WatchedStore(ports.store)
-    watched.before_commit = lambda: jobs.create_job(ports, mine)
+    watched.before_commit = lambda: registering.create_job(ports, mine)
 
     with pytest.raises(AlreadyExists):
-        jobs.create_job(replace(ports, store=watched), theirs)
+        registering.create_job(replace(ports, store=watched), theirs)
 
-    kept = jobs.get_job(ports, "payments:n").work.payload_id
+    kept = registering.get_job(ports, "payments:n").work.payload_id
     stored = ports.store.get(PAYLOADS, {"payload_id": kept})
     assert stored is not None
     assert stored["payload"] == mine.work.payload

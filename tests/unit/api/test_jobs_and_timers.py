@@ -9,8 +9,8 @@ import pytest
 from tests.support.fakes import FakeClock, RememberingSender
 from tests.support.http import ApiUnderTest
 from tickwork.core.instants import second_of
-from tickwork.core.tables import PAYLOADS, TIMERS
-from tickwork.flows.windows import run_window
+from tickwork.core.ledger.tables import PAYLOADS, TIMERS
+from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Ports
 
 TARGET = {"pool": "payments", "handler": "settlement"}

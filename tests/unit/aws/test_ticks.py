@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tickwork.aws.ticks import side_by_side
-from tickwork.core.queues import TICKS_PER_BATCH
+from tickwork.core.ledger.queues import TICKS_PER_BATCH
 
 PATIENCE_S = 10
 

@@ -11,8 +11,8 @@ from benchmarks.lag.stack import orders_at_once, steady_orders
 from benchmarks.lag.stages import FIRE_LAG, START_LAG, Measured, measured, rows, stages_of, why_not_held
 from benchmarks.percentiles import percentile
 
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import Run
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
 
 DUE_MS = 1_793_318_400_000
 WINDOW = {

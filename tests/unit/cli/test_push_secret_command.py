@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from moto import mock_aws
 
 from tickwork.cli.main import main
-from tickwork.core.pushes import team_secret
+from tickwork.core.runs.pushes import team_secret
 
 MASTERS = ("n" * 64, "o" * 64)
 

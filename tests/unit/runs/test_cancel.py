@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from tests.support.runs_world import Crash, World
 
-from tickwork.core import lifecycle
-from tickwork.core.attempts import Declined
 from tickwork.core.errors import NotFound, TooLate
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import RetryPolicy
-from tickwork.core.tables import JOBS, TIMERS
-from tickwork.core.writes import Anyway, Delete
-from tickwork.flows import cancelling, runs
-from tickwork.flows.reconciling import reconcile
-from tickwork.flows.runs import Beat
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.work import RetryPolicy
+from tickwork.core.ledger.writes import Anyway, Delete
+from tickwork.core.runs.attempts import Declined
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.runs import cancelling, worker_calls
+from tickwork.flows.runs.worker_calls import Beat
 
 
 def cancel(world: World, key: LedgerKey) -> cancelling.Cancelled:
@@ -22,7 +22,7 @@ def cancel(world: World, key: LedgerKey) -> cancelling.Cancelled:
 
 
 def beat(world: World, key: LedgerKey, token: int) -> Beat | Declined:
-    return runs.heartbeat(world.ports, key, token, 60)
+    return worker_calls.heartbeat(world.ports, key, token, 60)
 
 
 def test_a_pending_run_is_cancelled_and_never_starts(world: World) -> None:
@@ -94,11 +94,11 @@ def test_a_running_attempt_learns_of_it_with_its_next_heartbeat(world: World) ->
     assert beat(world, key, run.token) == Beat(world.clock.at_ms + 60_000, cancel=False)
     assert cancel(world, key).requested
     assert beat(world, key, run.token).cancel
-    ended = runs.acknowledge_cancel(world.ports, key, run.token)
+    ended = worker_calls.acknowledge_cancel(world.ports, key, run.token)
     assert ended.status == lifecycle.CANCELLED
     assert world.outcomes(key) == ["cancelled"]
     assert world.run(key).reason == "not needed any more"
-    assert runs.acknowledge_cancel(world.ports, key, run.token) == ended
+    assert worker_calls.acknowledge_cancel(world.ports, key, run.token) == ended
 
 
 def test_a_run_that_succeeds_before_it_learns_of_it_has_succeeded(world: World) -> None:
@@ -164,7 +164,7 @@ def test_a_request_between_reading_and_reclaiming_stops_the_next_attempt(world: 
 def test_a_worker_can_not_cancel_what_nobody_asked_it_to(world: World) -> None:
     key = world.timer()
     run = world.must_start(key)
-    assert runs.acknowledge_cancel(world.ports, key, run.token).reason == "not_cancelled"
+    assert worker_calls.acknowledge_cancel(world.ports, key, run.token).reason == "not_cancelled"
     assert world.run(key).status == lifecycle.RUNNING
 
 

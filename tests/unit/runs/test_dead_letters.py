@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.support.runs_world import Crash, World
 
-from tickwork.core import lifecycle
-from tickwork.core.dead_letters import NOT_DEAD, REPLAYS_MAX, TOO_OFTEN
 from tickwork.core.instants import second_of
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import RetryPolicy
-from tickwork.core.tables import BY_DEAD_LETTER, JOBS, TIMERS
-from tickwork.core.writes import Anyway, Delete
-from tickwork.flows import dead_letters
-from tickwork.flows.cancelling import cancel_run
-from tickwork.flows.dead_letters import NO_DEFINITION, Order, Replayed, Wanted
-from tickwork.flows.reconciling import reconcile
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.tables import BY_DEAD_LETTER, JOBS, TIMERS
+from tickwork.core.ledger.work import RetryPolicy
+from tickwork.core.ledger.writes import Anyway, Delete
+from tickwork.core.runs.replays import NOT_DEAD, REPLAYS_MAX, TOO_OFTEN
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.runs import dead_letters
+from tickwork.flows.runs.cancelling import cancel_run
+from tickwork.flows.runs.dead_letters import NO_DEFINITION, Order, Replayed, Wanted
 
 ONCE = RetryPolicy(max_attempts=1)
 

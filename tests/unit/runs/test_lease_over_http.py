@@ -10,9 +10,10 @@ from tests.support.http import ApiUnderTest
 from tests.support.queues import WorldQueue
 from tests.support.runs_world import World
 
-from tickwork.core import lifecycle
-from tickwork.core.records import RetryPolicy
-from tickwork.flows import timers
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.work import RetryPolicy
+from tickwork.flows.ledger import payloads
+from tickwork.flows.runs import timers
 from tickwork.ports import Ports
 
 
@@ -65,7 +66,7 @@ def test_more_than_ten_come_in_several_receives(world: World, api: ApiUnderTest)
 
 
 def test_a_payload_kept_apart_is_brought(world: World, api: ApiUnderTest) -> None:
-    work_payload = json.dumps("x" * (timers.PAYLOAD_INLINE_BYTES_MAX + 1))
+    work_payload = json.dumps("x" * (payloads.PAYLOAD_INLINE_BYTES_MAX + 1))
     due(world, 1, payload=work_payload)
     (run,) = lease(api)
     assert run["payload"] == json.loads(work_payload)

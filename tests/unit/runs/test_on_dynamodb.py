@@ -12,11 +12,11 @@ from moto import mock_aws
 from tests.support.runs_world import World
 
 from tickwork.aws.provision import create_all
-from tickwork.core import lifecycle
-from tickwork.core.records import UNSAFE, Resource, RetryPolicy
-from tickwork.core.tables import RESOURCES, TIMERS
-from tickwork.flows import cancelling, dead_letters, runs
-from tickwork.flows.dead_letters import Order, Wanted
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.tables import RESOURCES, TIMERS
+from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy
+from tickwork.flows.runs import cancelling, dead_letters, worker_calls
+from tickwork.flows.runs.dead_letters import Order, Wanted
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
 
@@ -47,9 +47,9 @@ def test_a_run_with_a_tag_is_started_lost_recovered_and_completed(world: World) 
     assert world.store.items(RESOURCES) == []
     again = world.must_start(first, message=world.until_retry(first))
     world.after(30)
-    assert runs.heartbeat(world.ports, first, again.token, 60).lease_until_ms == world.clock.at_ms + 60_000
+    assert worker_calls.heartbeat(world.ports, first, again.token, 60).lease_until_ms == world.clock.at_ms + 60_000
     world.after(570)
-    assert runs.heartbeat(world.ports, first, again.token, 60).reason == "timed_out"
+    assert worker_calls.heartbeat(world.ports, first, again.token, 60).reason == "timed_out"
     assert world.store.items(RESOURCES) == []
 
 
@@ -60,8 +60,8 @@ def test_runs_are_cancelled_wherever_they_stand(world: World) -> None:
     pending = world.next_key(world.job())
     for key in (pending, waiting, running):
         cancelling.cancel_run(world.ports, key, "r")
-    assert runs.heartbeat(world.ports, running, run.token, 60).cancel
-    assert runs.acknowledge_cancel(world.ports, running, run.token).status == lifecycle.CANCELLED
+    assert worker_calls.heartbeat(world.ports, running, run.token, 60).cancel
+    assert worker_calls.acknowledge_cancel(world.ports, running, run.token).status == lifecycle.CANCELLED
     assert [world.run(key).status for key in (pending, waiting, running)] == [lifecycle.CANCELLED] * 3
     (job_id,) = {item["job_id"] for item in world.store.items(TIMERS) if item.get("job_id")}
     assert world.run(world.next_key(job_id)).status == lifecycle.PENDING

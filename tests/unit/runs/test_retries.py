@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.runs_world import Crash, World
 
-from tickwork.core import lifecycle
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.records import RetryPolicy
-from tickwork.core.retrying import RETRY_AFTER_S_MAX, asked_wait_ms, backoff_ms, is_worth_repeating
-from tickwork.flows.reconciling import reconcile
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.work import RetryPolicy
+from tickwork.core.runs.retrying import RETRY_AFTER_S_MAX, asked_wait_ms, backoff_ms, is_worth_repeating
+from tickwork.flows.audit.reconciling import reconcile
 
 POLICIES = st.builds(
     RetryPolicy,

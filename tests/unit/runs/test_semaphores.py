@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from tests.support.runs_world import Crash, World
 
-from tickwork.core import lifecycle
-from tickwork.core.attempts import Declined
-from tickwork.core.endings import release, retry_key
 from tickwork.core.errors import Throttled
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import Resource, RetryPolicy, Run
-from tickwork.core.tables import RESOURCES, TIMERS
-from tickwork.core.writes import Anyway, Put
-from tickwork.flows import runs
-from tickwork.flows.cancelling import cancel_run
-from tickwork.flows.runs import Started
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import RESOURCES, TIMERS
+from tickwork.core.ledger.work import Resource, RetryPolicy
+from tickwork.core.ledger.writes import Anyway, Put
+from tickwork.core.runs.attempts import Declined
+from tickwork.core.runs.endings import release, retry_key
+from tickwork.flows.runs import worker_calls
+from tickwork.flows.runs.cancelling import cancel_run
+from tickwork.flows.runs.worker_calls import Started
 
 DB = Resource("reporting-db", 2)
 
@@ -64,10 +65,10 @@ def test_a_slot_is_freed_in_the_transaction_that_ends_the_attempt(world: World, 
     elif end == "cancel":
         cancel_run(world.ports, key, "r")
         assert holders(world) == [key.ref], "it holds its slot until its worker has stopped"
-        runs.acknowledge_cancel(world.ports, key, run.token)
+        worker_calls.acknowledge_cancel(world.ports, key, run.token)
     else:
         world.after(40)
-        runs.heartbeat(world.ports, key, run.token, 60)
+        worker_calls.heartbeat(world.ports, key, run.token, 60)
     assert holders(world) == []
     assert "slots" not in world.item(key)
     freeing = [writes for writes in world.store.commits[before:] if any(w.table is RESOURCES for w in writes)]
@@ -85,14 +86,14 @@ def test_a_killed_holder_keeps_its_slot_until_its_lease_lapses_and_loses_it_then
     first, second, third = (tagged(world) for _ in range(3))
     dead, alive = world.must_start(first), world.must_start(second)
     world.after(59)
-    runs.heartbeat(world.ports, second, alive.token, 60)
+    worker_calls.heartbeat(world.ports, second, alive.token, 60)
     assert world.start(third).reason == "no_slot"
     world.after(2)
     world.must_start(third)
     assert holders(world) == sorted([second.ref, third.ref])
     assert world.outcomes(first) == ["lost"]
     assert world.run(first).status == lifecycle.WAITING
-    assert runs.heartbeat(world.ports, first, dead.token, 60).reason == "stale_token"
+    assert worker_calls.heartbeat(world.ports, first, dead.token, 60).reason == "stale_token"
     assert world.complete(first, dead.token).reason == "stale_token"
     world.complete(second, alive.token)
     assert world.must_start(first, message=world.until_retry(first)).attempt == 2
@@ -226,7 +227,7 @@ class History:
         ]
         if run.status == lifecycle.RUNNING:
             steps += [lambda: world.complete(key, run.token), lambda: world.fail(key, run.token)]
-            steps += [lambda: runs.heartbeat(world.ports, key, run.token, 60)]
+            steps += [lambda: worker_calls.heartbeat(world.ports, key, run.token, 60)]
         if run.status == lifecycle.WAITING:
             steps += [lambda: self.start_retry(run)] * 2
         self.draw.choice(steps)()

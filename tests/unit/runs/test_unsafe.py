@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.support.runs_world import Crash, World
 
-from tickwork.core import lifecycle
-from tickwork.core.attempts import Declined
-from tickwork.core.keys import LedgerKey
-from tickwork.core.records import UNSAFE
-from tickwork.flows import dead_letters
-from tickwork.flows.dead_letters import Order
-from tickwork.flows.reconciling import reconcile
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.work import UNSAFE
+from tickwork.core.runs.attempts import Declined
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.runs import dead_letters
+from tickwork.flows.runs.dead_letters import Order
 
 
 def unsafe(world: World) -> LedgerKey:

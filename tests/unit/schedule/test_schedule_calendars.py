@@ -9,6 +9,7 @@ import pytest
 from tickwork.core.schedule import (
     ScheduleRefused,
     default_tolerance_s,
+    describe,
     fire_at_ms,
     next_after,
     occurrences,
@@ -17,8 +18,9 @@ from tickwork.core.schedule import (
     prev_before,
     replan,
     shortest_gap_s,
+    warnings_of,
 )
-from tickwork.core.schedule.holiday import Holiday, easter_day
+from tickwork.core.schedule.calendars.holiday import Holiday, easter_day
 from tickwork.core.schedule.instant import local_text
 
 NOW_MS = 1_772_323_200_000  # 1 March 2026, a Sunday, 00:00 UTC
@@ -241,7 +243,7 @@ WARNINGS = {
 
 @pytest.mark.parametrize("text", WARNINGS)
 def test_what_may_surprise_is_said(text: str) -> None:
-    warnings = parse_schedule({"cron": text}, now_ms=NOW_MS).warnings
+    warnings = warnings_of(parse_schedule({"cron": text}, now_ms=NOW_MS))
     assert sorted(warning.partition(":")[0] for warning in warnings) == sorted(WARNINGS[text])
 
 
@@ -277,7 +279,7 @@ def test_what_may_surprise_is_said(text: str) -> None:
     ],
 )
 def test_a_schedule_explains_itself(spec: dict[str, Any], words: str) -> None:
-    assert parse_schedule(spec, now_ms=NOW_MS).describe() == words
+    assert describe(parse_schedule(spec, now_ms=NOW_MS)) == words
 
 
 def notes(spec: dict[str, Any], after: int, count: int) -> list[str | None]:

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from tickwork.core.schedule import (
     ScheduleRefused,
+    describe,
     next_after,
     parse_calendar,
     parse_schedule,
     schedule_from_spec,
+    warnings_of,
 )
 from tickwork.core.schedule.spec_keys import COMMON_KEYS, KINDS
 
@@ -139,8 +141,8 @@ def test_a_spec_is_read_or_refused(spec: Any, job_id: str) -> None:
         check(error)
         return
     assert schedule_from_spec(schedule.spec) is schedule
-    assert schedule.describe()
-    assert isinstance(schedule.warnings, tuple)
+    assert describe(schedule)
+    assert isinstance(warnings_of(schedule), tuple)
     if not schedule.calendar_names:
         found = next_after(schedule, NOW_MS)
         assert found is None or found > NOW_MS

@@ -20,7 +20,7 @@ from tickwork.core.schedule import (
     prev_before,
     scheduled_between,
 )
-from tickwork.core.schedule.expression import parse_expression
+from tickwork.core.schedule.cron.expression import parse_expression
 
 NOW_MS = 1_772_323_200_000  # 1 March 2026, a Sunday, 00:00 UTC
 EPOCH = datetime(1970, 1, 1)

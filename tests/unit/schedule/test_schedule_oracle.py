@@ -6,8 +6,8 @@ import pytest
 from schedule_oracle import Matcher, soak
 
 from tickwork.core.schedule import walk
-from tickwork.core.schedule.field import parse_field
-from tickwork.core.schedule.field_kind import FIVE
+from tickwork.core.schedule.cron.field import parse_field
+from tickwork.core.schedule.cron.field_kind import FIVE
 
 PAIRS = 300
 

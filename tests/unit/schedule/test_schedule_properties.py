@@ -14,6 +14,7 @@ from tickwork.core.schedule import (
     Schedule,
     ScheduleRefused,
     default_tolerance_s,
+    describe,
     fire_at_ms,
     next_after,
     occurrences,
@@ -23,7 +24,7 @@ from tickwork.core.schedule import (
     schedule_from_spec,
     shortest_gap_s,
 )
-from tickwork.core.schedule.preview import as_rows
+from tickwork.core.schedule.shown.preview import as_rows
 
 YEAR_MS = 366 * 86_400_000
 INSTANTS = st.integers(946_684_800_000, 4_102_444_800_000)  # 2000 to 2100
@@ -120,7 +121,7 @@ def test_the_normal_form_reads_back_and_is_its_own_normal_form(spec: dict[str, A
     schedule = parsed(spec, at)
     assert schedule_from_spec(schedule.spec) == schedule
     assert parse_schedule(schedule.spec, now_ms=at).spec == schedule.spec
-    assert schedule.describe()
+    assert describe(schedule)
 
 
 @settings(max_examples=100, deadline=None)

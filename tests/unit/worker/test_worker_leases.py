@@ -12,8 +12,8 @@ from tests.support.http import ApiUnderTest
 from tests.support.runs_world import World
 from tests.support.worker_bench import FakeSqs, HandClock
 from tickwork.client import ApiUnreachable
-from tickwork.core.messages import compact_json
-from tickwork.flows.cancelling import cancel_run
+from tickwork.core.ledger.messages import compact_json
+from tickwork.flows.runs.cancelling import cancel_run
 from tickwork.worker import App, Context, LeaseLost, RunCancelled
 from tickwork.worker.process import Worker, WorkerOptions
 from tickwork.worker.sources import SqsSource

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.http import ApiUnderTest
 from tests.support.runs_world import World
-from tickwork.core.keys import LedgerKey
+from tickwork.core.ledger.keys import LedgerKey
 from tickwork.worker.delivery import Delivery
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -8,14 +8,16 @@ stored spec means the same tomorrow.
 Everything else in the package is its own business; import from here.
 """
 
-from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.calendar_spec import parse_calendar
+from tickwork.core.schedule.calendars.calendar import Calendar
+from tickwork.core.schedule.calendars.calendar_spec import parse_calendar
 from tickwork.core.schedule.engine import Schedule, next_after, prev_before
 from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
-from tickwork.core.schedule.occurrence import Occurrence, occurrences, occurrences_before, scheduled_between
 from tickwork.core.schedule.parse import first_due, parse_schedule, read_schedule, schedule_from_spec
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.replan import Replan, replan
+from tickwork.core.schedule.shown.describe import describe
+from tickwork.core.schedule.shown.occurrence import Occurrence, occurrences, occurrences_before, scheduled_between
+from tickwork.core.schedule.shown.surprises import warnings_of
 from tickwork.core.schedule.zone import TZDATA_VERSION
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Schedule",
     "ScheduleRefused",
     "default_tolerance_s",
+    "describe",
     "fire_at_ms",
     "first_due",
     "next_after",
@@ -39,4 +42,5 @@ __all__ = [
     "schedule_from_spec",
     "scheduled_between",
     "shortest_gap_s",
+    "warnings_of",
 ]

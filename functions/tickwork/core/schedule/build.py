@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tickwork.core.schedule.calendars.exclusion import ON_EXCLUDED, Exclusion
+from tickwork.core.schedule.cron.expression import parse_expression
 from tickwork.core.schedule.duration import read_duration_s
-from tickwork.core.schedule.exclusion import ON_EXCLUDED, Exclusion
-from tickwork.core.schedule.expression import parse_expression
 from tickwork.core.schedule.instant import read_instant_s, read_time
 from tickwork.core.schedule.limits import COUNT_MAX, MEMBERS_MAX
 from tickwork.core.schedule.refusal import ScheduleRefused

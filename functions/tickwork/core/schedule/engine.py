@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from tickwork.core.schedule import exclusion
-from tickwork.core.schedule.calendar import Calendar
-from tickwork.core.schedule.describe import describe_rule
-from tickwork.core.schedule.exclusion import Exclusion
+from tickwork.core.schedule.calendars import exclusion
+from tickwork.core.schedule.calendars.calendar import Calendar
+from tickwork.core.schedule.calendars.exclusion import Exclusion
 from tickwork.core.schedule.rules import AtRule, BoundedRule, Rule, UnionRule
-from tickwork.core.schedule.surprises import warnings_for
 
 NO_CALENDARS: Final[Mapping[str, Calendar]] = MappingProxyType({})
 
@@ -51,18 +49,9 @@ class Schedule:
         return _is_recurring(self.rule)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What may surprise, each as `code: sentence`."""
-        return warnings_for(self.spec, self.rule)
-
-    @property
     def calendar_names(self) -> tuple[str, ...]:
         """The calendars that `next_after` needs."""
         return self.exclusion.names if self.exclusion else ()
-
-    def describe(self) -> str:
-        """The schedule in words."""
-        return describe_rule(self.rule, self.exclusion)
 
 
 def _is_recurring(rule: Rule) -> bool:

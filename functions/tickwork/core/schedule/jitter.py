@@ -11,10 +11,10 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Final
 
+from tickwork.core.schedule.cron.walltimes import WallTimes
 from tickwork.core.schedule.engine import Schedule
 from tickwork.core.schedule.limits import DAY_S, MINUTE_S
 from tickwork.core.schedule.rules import BoundedRule, CronRule, RateRule, Rule, UnionRule
-from tickwork.core.schedule.walltimes import WallTimes
 
 TOLERANCE_S: Final = 300
 

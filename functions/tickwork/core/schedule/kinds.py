@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tickwork.core.schedule.cron.expression import parse_expression
 from tickwork.core.schedule.duration import duration_text, read_duration_s
-from tickwork.core.schedule.expression import parse_expression
 from tickwork.core.schedule.instant import in_range, local_text, read_instant_s, read_time, utc_text
 from tickwork.core.schedule.recurrence import from_iso_repeat, normal_rrule
 from tickwork.core.schedule.refusal import ScheduleRefused

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tickwork.core.schedule.dialects import DIALECTS, translate
-from tickwork.core.schedule.exclusion import ON_EXCLUDED
+from tickwork.core.schedule.calendars.exclusion import ON_EXCLUDED
+from tickwork.core.schedule.cron.dialects import DIALECTS, translate
 from tickwork.core.schedule.instant import utc_text
 from tickwork.core.schedule.kinds import WRITERS, Request
 from tickwork.core.schedule.limits import COUNT_MAX, MEMBERS_MAX

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from tickwork.core.schedule.build import build_exclusion, build_rule, unreadable
-from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after
 from tickwork.core.schedule.instant import utc_text_ms
 from tickwork.core.schedule.jitter import shortest_gap_s

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tickwork.core.schedule.calendar import Calendar
+from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after, prev_before
 from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, ZonedRule
 from tickwork.core.schedule.walk import ClockChanges, resolve

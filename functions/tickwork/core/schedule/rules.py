@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tickwork.core.schedule.expression import Expression
+from tickwork.core.schedule.cron.expression import Expression
 from tickwork.core.schedule.limits import LAST_S
 from tickwork.core.schedule.walk import ClockChanges, WallClock, next_instant, prev_instant
 from tickwork.core.schedule.zone import Zone

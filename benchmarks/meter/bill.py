@@ -1,0 +1,56 @@
+"""A bill: how many of what, in which step, and its price by the one price table (`prices.json`)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+WRITES, READS, SQS, LAMBDA = "dynamodb_write_units", "dynamodb_read_units", "sqs_requests", "lambda_requests"
+
+type Counts = Mapping[str, float]
+"""Amounts by the names of the price table."""
+
+
+@cache
+def price_table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads((files("benchmarks.meter") / "prices.json").read_text())
+    return table
+
+
+def usd(counts: Counts) -> float:
+    """The price of some amounts. KeyError for a name that the price table does not have."""
+    millions, ones = price_table()["per_million"], price_table()["per_unit"]
+    prices = ((n, millions[name] / 1e6 if name in millions else ones[name]) for name, n in counts.items())
+    return float(sum(n * price for n, price in prices))
+
+
+class Bill:
+    """Counts by step. Whoever drives the work names the step; calls outside any step fall under ''."""
+
+    def __init__(self) -> None:
+        self.by_step: dict[str, Counter[str]] = defaultdict(Counter)
+        self.calls: dict[str, Counter[str]] = defaultdict(Counter)
+        self._step = ""
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        before, self._step = self._step, name
+        try:
+            yield
+        finally:
+            self._step = before
+
+    def add(self, call: str, **amounts: float) -> None:
+        """One call to a service, and what it is billed."""
+        self.calls[self._step][call] += 1
+        for name, n in amounts.items():
+            if n:
+                self.by_step[self._step][name] += n  # type: ignore[assignment]
+
+    def total(self) -> Counter[str]:
+        return sum(self.by_step.values(), Counter())

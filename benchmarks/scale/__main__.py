@@ -1,0 +1,5 @@
+"""`python -m benchmarks.scale`: see `loads`."""
+
+from benchmarks.scale.loads import main
+
+main()

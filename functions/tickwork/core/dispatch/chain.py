@@ -1,0 +1,145 @@
+"""The chain of a recurring job: what becomes of the occurrence that is due, and which one is next.
+
+Protects chain-unbroken, one-run and every-end-recorded. The next item is written in the same transaction that
+moves the job's `next` (a compare-and-set), before the current one is passed: a crash anywhere repeats, never skips.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.jobs.definitions import ACTIVE, FINISHED, CatchUp, Job, Next, next_attributes
+from tickwork.core.jobs.occurrences import UNSTARTED, following, materialise, planned_with
+from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.pending import end_pending
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.writes import AllOf, Is, Put, Update, Write, all_of
+
+OUTAGE_AFTER_MS = 60_000
+"""An occurrence later than this was missed in an outage, and the job's catch-up policy decides. Up to here it is
+only late, and fires: otherwise a job of every second would lose runs to each small lag."""
+
+SKIPS_PER_STEP_MAX = 40
+"""Missed occurrences recorded by one transaction (of at most 100 writes); a longer outage takes more steps."""
+
+LAST_N_MAX = 100
+
+SKIPPED_OUTAGE = "skipped_outage"
+TOO_LATE = "too_late"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    at: Next
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step along the chain: the occurrences that are skipped (the due one first), whether the due one fires,
+    and the one that is pending afterwards (None: the schedule is exhausted)."""
+
+    fires: bool
+    skipped: tuple[Skipped, ...]
+    next: Next | None
+
+
+def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
+    """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then
+    or because its catch-up policy says so."""
+    is_late = now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
+    skipped: list[Skipped] = []
+    current: Next | None = due
+    while current is not None and len(skipped) < SKIPS_PER_STEP_MAX and (not skipped or current.fire_at_ms <= now_ms):
+        pause = pause_at(job.pauses, current.scheduled_at_ms)
+        if pause is not None:
+            reason: str | None = pause.skip_reason
+        else:
+            reason = _why_skip(job, current, now_ms, shards) if is_late else None
+        if reason is None:
+            break
+        skipped.append(Skipped(current, reason))
+        current = following(job, current.scheduled_at_ms, shards)
+    if not skipped:
+        return Step(True, (), following(job, due.scheduled_at_ms, shards))
+    return Step(False, tuple(skipped), current)
+
+
+def _why_skip(job: Job, missed: Next, now_ms: int, shards: int) -> str | None:
+    policy: CatchUp = job.catch_up
+    if policy.max_lateness_s and now_ms - missed.fire_at_ms > policy.max_lateness_s * SECOND_MS:
+        return TOO_LATE
+    if policy.policy == "all":
+        return None
+    if policy.policy == "none":
+        return SKIPPED_OUTAGE
+    newest = 1 if policy.policy == "latest" else policy.last
+    return SKIPPED_OUTAGE if _has_due_successors(job, missed, newest, now_ms, shards) else None
+
+
+def _has_due_successors(job: Job, missed: Next, count: int, now_ms: int, shards: int) -> bool:
+    current = missed
+    for _ in range(min(count, LAST_N_MAX)):
+        successor = _following_unpaused(job, current, shards)
+        if successor is None or successor.fire_at_ms > now_ms:
+            return False
+        current = successor
+    return True
+
+
+def _following_unpaused(job: Job, current: Next, shards: int) -> Next | None:
+    """The occurrence after one, leaving out those that a pause covers: each pause is stepped over at once."""
+    successor = following(job, current.scheduled_at_ms, shards)
+    while successor is not None and (pause := pause_at(job.pauses, successor.scheduled_at_ms)) is not None:
+        if not pause.until_ms:
+            return None
+        successor = following(job, pause.until_ms - 1, shards)
+    return successor
+
+
+def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: int) -> tuple[Write, ...]:
+    """The transaction of a step: the job's `next` (compare-and-set), the records of what is skipped, the next item."""
+    passed = step.skipped[-1].at.scheduled_at_ms if step.skipped else due.scheduled_at_ms
+    changes = next_attributes(step.next) | {"fired_through_ms": passed, "planned_with": planned_with(job)}
+    if step.next is None:
+        changes["status"] = FINISHED
+    writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)]
+    for skipped in step.skipped:
+        key = job.occurrence_key(due.cell, skipped.at)
+        if key == due:
+            writes.append(end_pending(key, lifecycle.SKIP, skipped.reason, now_ms, retention_s))
+        else:
+            record = Run(key, lifecycle.SKIPPED, ended_at_ms=now_ms, reason=skipped.reason).to_item()
+            record["expires_at_s"] = now_ms // SECOND_MS + retention_s
+            writes.append(Put(TIMERS, record, UNSTARTED))
+    if step.next is not None:
+        writes.append(materialise(job, job.occurrence_key(due.cell, step.next), now_ms))
+    return tuple(writes)
+
+
+def cancel_next(
+    job: Job, due: LedgerKey, following_next: Next | None, reason: str, now_ms: int, retention_s: int
+) -> tuple[Write, ...]:
+    """The transaction that cancels a job's pending occurrence and moves its chain on (chain-unbroken)."""
+    changes = next_attributes(following_next) | {"fired_through_ms": due.scheduled_at_ms}
+    if following_next is None:
+        changes["status"] = FINISHED
+    move = Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)
+    cancel = end_pending(due, lifecycle.CANCEL, reason, now_ms, retention_s)
+    if following_next is None:
+        return move, cancel
+    return move, cancel, materialise(job, job.occurrence_key(due.cell, following_next), now_ms)
+
+
+def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
+    """The job is as it was read, and the occurrence is still its next."""
+    return all_of(
+        Is("version", job.version),
+        Is("status", ACTIVE),
+        Is("next_scheduled_at_ms", due.scheduled_at_ms),
+        Is("next_fire_at_ms", due.fire_at_ms),
+    )

@@ -1,0 +1,1 @@
+"""Jobs: what a team has registered, its occurrences, its changes and pauses."""

@@ -1,0 +1,57 @@
+"""What changing a job writes (A1): its definition, and its pending occurrence where that moves.
+
+Protects no-lost-timer (what is due already stays, for it may be on its way), one-run and chain-unbroken: the occurrence
+that is given up is ended in the transaction that moves the job's `next`, so a scanner that read the job before can
+neither pass it nor fire it. It is recorded as cancelled, with the version that gave it up.
+"""
+
+from __future__ import annotations
+
+from tickwork.core.jobs.definitions import ACTIVE, Job, Next
+from tickwork.core.jobs.occurrences import materialise
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.pending import end_pending
+from tickwork.core.ledger.tables import JOBS
+from tickwork.core.ledger.writes import AllOf, Is, Item, Update, Write, all_of
+
+_KEPT = frozenset({"job_id", "team", "name", "created_at_ms", "fired_through_ms", "last", "pauses"})
+"""Attributes of a job that no change of its definition touches: others write them meanwhile."""
+
+_OPTIONAL = ("catch_up", "exact_reason", "reason", "scheduled_since_ms")
+
+
+def as_read(job: Job) -> AllOf:
+    """Nobody has changed the job, nor moved it along, since it was read."""
+    return all_of(
+        Is("version", job.version),
+        Is("status", job.status),
+        Is("next_scheduled_at_ms", job.next.scheduled_at_ms if job.next else 0),
+    )
+
+
+def occurrence_kept(job: Job, now_ms: int) -> Next | None:
+    """The pending occurrence that no change moves: the one whose nominal time has come."""
+    if job.status == ACTIVE and job.next is not None and job.next.scheduled_at_ms <= now_ms:
+        return job.next
+    return None
+
+
+def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: int) -> tuple[Write, ...]:
+    """The transaction that turns `job`, as it was read, into `changed`, whose `next` has been chosen."""
+    item = {name: value for name, value in changed.to_item().items() if name not in _KEPT}
+    gone = tuple(name for name in _OPTIONAL if name not in item)
+    writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=item, remove=gone)]
+    before, after = job.next_key(cell), changed.next_key(cell)
+    if before is not None and before != after:
+        reason = f"the job was changed (version {changed.version})"
+        writes.append(end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s))
+    # The item says whether the definition limits its start: a change of that is a change of the item.
+    if after is not None and (before != after or changed.work.is_guarded != job.work.is_guarded):
+        writes.append(materialise(changed, after, now_ms))
+    return tuple(writes)
+
+
+def pause_write(job: Job, changed: Job) -> Update:
+    """The write that gives a job other pauses. Its version moves, so that a step planned without them is refused."""
+    changes: Item = {"pauses": [pause.to_item() for pause in changed.pauses], "version": changed.version}
+    return Update(JOBS, job.key(), as_read(job), set=changes)

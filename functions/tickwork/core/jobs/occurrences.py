@@ -1,0 +1,58 @@
+"""The occurrences of a job: which comes after an instant, and the pending item that it is born as."""
+
+from __future__ import annotations
+
+from tickwork.core.ids import shard_of
+from tickwork.core.instants import LATEST_INSTANT_MS
+from tickwork.core.jobs.definitions import Job, Next
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.writes import Absent, Is, Missing, Put, all_of, any_of
+from tickwork.core.schedule import TZDATA_VERSION, fire_at_ms, next_after, schedule_from_spec
+
+UNSTARTED = any_of(
+    Absent(), all_of(Is("status", lifecycle.CANCELLED), Missing("attempt")), Is("status", lifecycle.PENDING)
+)
+"""An occurrence may be materialised where there is none, or over one that was cancelled and never started."""
+
+
+def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
+    """The occurrence after a nominal instant, with its jittered fire time and the shard it belongs to.
+
+    Raises BadSchedule when the stored schedule can not be read.
+    """
+    schedule = schedule_from_spec(job.schedule)
+    if schedule.is_recurring:
+        # What was kept from before a change is not followed by what the new schedule never had.
+        after_scheduled_ms = max(after_scheduled_ms, job.scheduled_since_ms)
+    scheduled_at_ms = next_after(schedule, after_scheduled_ms, job.calendars)
+    if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
+        return None
+    fires_at_ms = scheduled_at_ms
+    if job.tolerance_s:
+        beyond = next_after(schedule, scheduled_at_ms, job.calendars)
+        fires_at_ms = fire_at_ms(job.job_id, scheduled_at_ms, job.tolerance_s, beyond)
+    return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+
+
+def named_calendars(job: Job) -> list[str]:
+    """The ids of the calendars that the job's schedule excludes by: `name` is one of the job's own team."""
+    named = job.schedule.get("calendars")
+    return list(named["exclude"]) if named else []
+
+
+def planned_with(job: Job) -> str:
+    """What the job's occurrences are computed from beside its schedule: zone data, and versions of calendars."""
+    versions = [f"{name}@{calendar.version}" for name, calendar in sorted(job.calendars.items())]
+    return " ".join([TZDATA_VERSION, *versions])
+
+
+def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
+    """The pending item of a recurring job's occurrence. It has no time to live while it is pending.
+
+    It carries whether the definition limits its start: a change of the job that adds a limit writes its pending
+    item anew.
+    """
+    return Put(TIMERS, Run(key, created_at_ms=now_ms, guarded=job.work.is_guarded).to_item(), UNSTARTED)

@@ -1,0 +1,117 @@
+"""The two messages that travel through SQS, and their frozen wire forms.
+
+`ReadyMessage` goes to a pool's ready queue and is part of the public wire protocol (docs/worker-protocol.md);
+`Tick` wakes a scanner. Fields are added, never renamed: old and new processes run side by side in a deploy.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+from tickwork.core.instants import iso, parse_iso
+from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
+from tickwork.core.ledger.work import Work
+
+MESSAGE_VERSION = 1
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
+def compact_json(value: object) -> str:
+    return _COMPACT.encode(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyMessage:
+    """One run, ready to start. `attempt` is the attempt this message asks for; the ledger decides."""
+
+    key: LedgerKey
+    work: Work
+    attempt: int
+    dispatched_at_ms: int
+    dispatched_by: str
+    """`slice#token` of the scanner, or who else sent it (`creator`, `audit`)."""
+    retry_ref: str = ""
+    previous_at_ms: int = 0
+    next_at_ms: int = 0
+
+    @property
+    def due_ms(self) -> int:
+        """When this message is due: a retry by its own item's time, a first attempt by the run's."""
+        return parse_ref(self.retry_ref).fire_at_ms if self.retry_ref else self.key.fire_at_ms
+
+    def to_json(self) -> str:
+        body: dict[str, Any] = {
+            "v": MESSAGE_VERSION,
+            "ref": self.key.ref,
+            "run_id": self.key.run_id,
+            "job_id": self.key.job_id,
+            "scheduled_at": iso(self.key.scheduled_at_ms),
+            "fire_at": iso(self.key.fire_at_ms),
+            "attempt": self.attempt,
+            "handler": self.work.handler,
+            "lease_s": self.work.lease_s,
+            "dispatched_at_ms": self.dispatched_at_ms,
+            "dispatched_by": self.dispatched_by,
+        }
+        if self.retry_ref:
+            body["retry_ref"] = self.retry_ref
+        if self.work.url:
+            body["url"] = self.work.url
+        if self.work.traceparent:
+            body["traceparent"] = self.work.traceparent
+        if self.work.payload_id is not None:
+            body["payload_id"] = self.work.payload_id
+        for name, at_ms in (("previous_at", self.previous_at_ms), ("next_at", self.next_at_ms)):
+            if at_ms:
+                body[name] = iso(at_ms)
+        text = compact_json(body)
+        if self.work.payload is None or self.work.payload_id is not None:
+            return text
+        return f'{text[:-1]},"payload":{self.work.payload}}}'  # it is JSON text already, and may be long
+
+
+def read_ready(text: str) -> dict[str, Any]:
+    """A ready message as it travels. ValueError when it is none: its names and types are checked, its refs parsed."""
+    body = json.loads(text)
+    if not isinstance(body, dict):
+        raise ValueError("not an object")
+    for name, kind in _READY.items():
+        if not isinstance(body.get(name), kind):
+            raise ValueError(f"{name!r} is missing, or not {kind.__name__}")
+    key = parse_ref(body["ref"])
+    if "retry_ref" in body:
+        retry = parse_ref(str(body["retry_ref"]))
+        if (retry.job_id, retry.scheduled_at_ms) != (key.job_id, key.scheduled_at_ms) or not retry.kind:
+            raise ValueError("retry_ref is not of this run")
+    return body
+
+
+_READY = {"ref": str, "run_id": str, "job_id": str, "handler": str, "attempt": int, "lease_s": int}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Tick:
+    """Wake the scanner of a slice for the window that ends with `second`. Level-triggered: losing one costs lag."""
+
+    cell: str
+    slice_no: int
+    second: int
+
+    @property
+    def slice(self) -> str:
+        return slice_key(self.cell, self.slice_no)
+
+    def to_json(self) -> str:
+        return compact_json({"v": MESSAGE_VERSION, "cell": self.cell, "slice": self.slice_no, "second": self.second})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        body = json.loads(text)
+        return cls(str(body["cell"]), int(body["slice"]), int(body["second"]))
+
+
+def instant_of(text: str) -> int:
+    """The instant of a wire time."""
+    return parse_iso(text)

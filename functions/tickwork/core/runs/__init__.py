@@ -1,0 +1,1 @@
+"""Runs: attempts and how they end, retries, slots, cancellations, replays, pushes."""

@@ -1,0 +1,185 @@
+"""What a worker's call means: may this attempt start, does it go on. How it ends is in `endings`.
+
+Protects one-attempt-running, one-owner-effect (of a run) and cancelled-stays. Each decision takes the item as it
+stands and returns either the writes to try or the answer to give; every write is conditional on what it was
+decided from, so losing a race means deciding again, never overwriting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.pending import end_pending
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Below, Is, Missing, Update, Write, all_of
+from tickwork.core.runs import endings
+from tickwork.core.runs.endings import as_read, attempt_record, running_with
+
+LEASE_S_MIN, LEASE_S_MAX = 30, 900
+
+
+NOT_DUE = "not_due"
+EARLY_MS_MAX = 60_000
+"""How far the clocks of a scanner, which sends no message early, and of the API may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """A worker asks to start the run of a message. `claim` is new for every try to start, so that a repeated
+    request is known again; `attempt` and `retry` are those of the message."""
+
+    key: LedgerKey
+    claim: str
+    worker: str
+    lease_s: int
+    attempt: int = 1
+    retry: LedgerKey | None = None
+    dispatched_at_ms: int = 0
+    dispatched_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The claim holds the run."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The run can not be started, completed or extended by this claim. `discard`: its message is of no more use
+    (the run has ended, or another message carries on); else leave the message to become visible again."""
+
+    reason: str
+    discard: bool
+    retry_after_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """Attempt these writes; refused means decide again. `ends` is the status in which they end the run, when they
+    do not start it."""
+
+    writes: tuple[Write, ...]
+    ends: str = ""
+    reason: str = ""
+
+
+def too_early(request: StartRequest, now_ms: int) -> Declined | None:
+    """A run that is not due, by more than clocks may differ, is not started: nobody has sent its message, and a
+    recurring job's chain has not moved on yet (no-early-fire, chain-unbroken)."""
+    early_ms = request.key.fire_at_ms - now_ms
+    return Declined(NOT_DUE, discard=False, retry_after_ms=early_ms) if early_ms > EARLY_MS_MAX else None
+
+
+def first_start(request: StartRequest, now_ms: int) -> Update:
+    """The common case, tried without reading: the run is pending, and nothing limits its start."""
+    pending = all_of(Is("status", lifecycle.PENDING), Missing("guarded"))
+    return Update(TIMERS, request.key.as_item(), pending, set=_started(request, 1, 1, now_ms, 0))
+
+
+def decide_start(
+    run: Run | None, request: StartRequest, work: Work, now_ms: int, retention_s: int
+) -> Granted | Declined | Try:
+    """May this claim start the run as it stands?"""
+    if run is None:
+        return Declined("unknown", discard=True)
+    if run.ended:
+        return Declined(run.status, discard=True)
+    if run.status == lifecycle.PENDING:
+        return _start_first(run, request, work, now_ms)
+    if run.status == lifecycle.WAITING:
+        return _start_retry(run, request, work, now_ms, retention_s)
+    if run.lease_until_ms > now_ms:
+        if run.claim == request.claim:  # asked again: the answer was lost
+            return Granted(run)
+        return Declined("held", discard=False, retry_after_ms=run.lease_until_ms - now_ms)
+    return _reclaim(run, request, work, now_ms, retention_s)
+
+
+def _start_first(run: Run, request: StartRequest, work: Work, now_ms: int) -> Try:
+    changes = _started(request, 1, 1, now_ms, work.max_duration_s)
+    return Try((Update(TIMERS, run.key.as_item(), Is("status", lifecycle.PENDING), set=changes),))
+
+
+def _start_retry(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Declined | Try:
+    if request.retry is None or request.attempt != run.attempt + 1:
+        return Declined("superseded", discard=True)
+    changes = _started(request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
+    start = Update(TIMERS, run.key.as_item(), as_read(run), set=changes)
+    return Try((start, end_pending(request.retry, lifecycle.SPEND, "started", now_ms, retention_s)))
+
+
+def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Try:
+    """The holder let its lease lapse: that attempt is recorded, and this claim has the next one at once. A run that
+    was to be cancelled, or is out of attempts, ends here instead."""
+    lost = endings.lapsed(run)
+    if run.cancel_requested or endings.why_no_retry(run, lost, work) is not None:
+        verdict = endings.end_attempt(run, lost, work, now_ms, retention_s)
+        return Try(verdict.writes, ends=verdict.status, reason=verdict.reason)
+    changes = _started(request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
+    update = Update(
+        TIMERS,
+        run.key.as_item(),
+        as_read(run),
+        set=changes,
+        remove=("slots",) if "stop_at_ms" in changes else ("slots", "stop_at_ms"),
+        append={"attempts": [attempt_record(run, lost, now_ms)]},
+    )
+    return Try((update, *endings.release(run)))
+
+
+def _started(request: StartRequest, attempt: int, token: int, now_ms: int, max_duration_s: int) -> dict[str, Any]:
+    stop_at_ms = now_ms + max_duration_s * SECOND_MS if max_duration_s else 0
+    optional = {
+        "dispatched_at_ms": request.dispatched_at_ms,
+        "dispatched_by": request.dispatched_by,
+        "stop_at_ms": stop_at_ms,
+    }
+    return {
+        "status": lifecycle.RUNNING,
+        "attempt": attempt,
+        "token": token,
+        "claim": request.claim,
+        "worker": request.worker,
+        "started_at_ms": now_ms,
+        "lease_until_ms": _bounded(now_ms + request.lease_s * SECOND_MS, stop_at_ms),
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def _bounded(lease_until_ms: int, stop_at_ms: int) -> int:
+    return min(lease_until_ms, stop_at_ms) if stop_at_ms else lease_until_ms
+
+
+def heartbeat(key: LedgerKey, token: int, lease_s: int, now_ms: int) -> Update:
+    """Extend the lease of a running attempt: the common case, tried without reading. Never shorten it: an earlier
+    heartbeat whose reply was lost may arrive after a later one, and the worker trusts the answer to the later."""
+    until_ms = now_ms + lease_s * SECOND_MS
+    unbounded = all_of(running_with(token), Missing("stop_at_ms"), Below("lease_until_ms", until_ms))
+    return Update(TIMERS, key.as_item(), unbounded, set={"lease_until_ms": until_ms})
+
+
+def bounded_heartbeat(run: Run, lease_s: int, now_ms: int) -> Update:
+    """Extend the lease of an attempt that may not take for ever, never beyond its bound."""
+    until_ms = _bounded(now_ms + lease_s * SECOND_MS, run.stop_at_ms)
+    longer = all_of(running_with(run.token), Below("lease_until_ms", until_ms))
+    return Update(TIMERS, run.key.as_item(), longer, set={"lease_until_ms": until_ms})
+
+
+def is_longer(run: Run, lease_s: int, now_ms: int) -> bool:
+    """Whether a heartbeat of now would make the lease last longer than it does."""
+    return run.lease_until_ms < _bounded(now_ms + lease_s * SECOND_MS, run.stop_at_ms)
+
+
+def stale(run: Run | None) -> Declined:
+    """The answer to a call whose token is not (or no longer) the run's."""
+    if run is None:
+        return Declined("unknown", discard=True)
+    return Declined(run.status if run.ended else "stale_token", discard=run.ended)

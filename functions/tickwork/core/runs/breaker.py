@@ -1,0 +1,66 @@
+"""The circuit breaker of a push target: after some failures in a row it is left alone for a while, then tried by one.
+
+What it holds back are messages, not attempts: an outage of the target does not use its runs' attempts up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.keys import resource_key
+from tickwork.core.ledger.tables import RESOURCES
+from tickwork.core.ledger.writes import Is, Item, Missing, Update, all_of, any_of
+
+TRIP_AFTER = 5
+OPEN_S_FIRST, OPEN_S_MAX = 30, 600
+PROBE_MS = 15 * SECOND_MS
+"""How long the one that tries an open target has for it; then another may."""
+
+_SLOT = "breaker"
+"""Sorts behind every slot's number, so that no reading of slots sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """Failures in a row, and until when the target is left alone."""
+
+    failures: int = 0
+    open_until_ms: int = 0
+
+    @classmethod
+    def from_item(cls, item: Item | None) -> Self:
+        return cls(item["failures"], item["open_until_ms"]) if item is not None else cls()
+
+    @property
+    def is_tripped(self) -> bool:
+        return self.failures >= TRIP_AFTER
+
+
+def breaker_key(team: str, resource: str) -> Item:
+    return {"resource": resource_key(team, resource), "slot": _SLOT}
+
+
+def probe(key: Item, read: Breaker, now_ms: int) -> Update:
+    """Try an open target whose time is over: one of all that want to may."""
+    return _change(key, read, Breaker(read.failures, now_ms + PROBE_MS))
+
+
+def failed(key: Item, read: Breaker, now_ms: int) -> Update:
+    """One more failure. Refused means that another counted one meanwhile, which will do."""
+    failures = read.failures + 1
+    doublings = min(max(failures - TRIP_AFTER, 0), 10)
+    open_ms = min(OPEN_S_FIRST << doublings, OPEN_S_MAX) * SECOND_MS
+    return _change(key, read, Breaker(failures, now_ms + open_ms if failures >= TRIP_AFTER else 0))
+
+
+def healed(key: Item, read: Breaker) -> Update:
+    return _change(key, read, Breaker())
+
+
+def _change(key: Item, read: Breaker, after: Breaker) -> Update:
+    same = all_of(Is("failures", read.failures), Is("open_until_ms", read.open_until_ms))
+    condition = same if read != Breaker() else any_of(Missing("failures"), same)
+    changes = {"failures": after.failures, "open_until_ms": after.open_until_ms}
+    return Update(RESOURCES, key, condition, set=changes)

@@ -1,0 +1,196 @@
+"""How an attempt ends, and with it perhaps its run: what is written when it succeeded, failed, was lost, timed out
+or was cancelled.
+
+Protects one-owner-effect (every write is conditional on the token it was decided from), every-end-recorded (an
+ended attempt leaves a retry item in the same transaction, or the run's end) and, for an `unsafe` job, that nothing
+is started a second time. Whoever ends an attempt releases its slots in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tickwork.core.instants import SECOND_MS, ceil_to_second
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey, dead_letter_of, parse_slot_name, resource_key
+from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.tables import RESOURCES, TIMERS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Absent, AllOf, Condition, Delete, Is, Item, Missing, Put, Update, Write, all_of
+from tickwork.core.runs.retrying import asked_wait_ms, backoff_ms, is_worth_repeating
+
+ERROR_CHARS_MAX = 200
+"""Of an attempt's error in the ledger: the item stays under one write unit."""
+
+FAILED, LOST, TIMED_OUT, CANCELLED = "failed", "lost", "timed_out", "cancelled"
+
+
+NOT_REPEATED = "not repeated: unsafe"
+"""Ends the reason of an `unsafe` run that did not succeed: nobody knows how far it came, and a person must look."""
+
+_OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested", "slots")
+"""What a run carries for its current attempt only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How an attempt ended that did not succeed. `permanent`: the worker says that no retry can help."""
+
+    outcome: str
+    error: str = ""
+    error_class: str = ""
+    retry_after_s: int = 0
+    permanent: bool = False
+
+
+TOO_LONG = Failure(TIMED_OUT, "it took longer than max_duration_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The writes that end an attempt (the run's own first), the status that leaves, and the retry item if any."""
+
+    writes: tuple[Write, ...]
+    status: str
+    reason: str = ""
+    retry: Retry | None = None
+
+
+def succeed(key: LedgerKey, token: int, now_ms: int, retention_s: int) -> Update:
+    """Complete the run: the common case, tried without reading. Its time to live begins here."""
+    changes = {
+        "status": lifecycle.SUCCEEDED,
+        "ended_at_ms": now_ms,
+        "expires_at_s": now_ms // SECOND_MS + retention_s,
+    }
+    bare = all_of(running_with(token), Missing("slots"))
+    return Update(TIMERS, key.as_item(), bare, set=changes, remove=_OF_THE_ATTEMPT)
+
+
+def succeed_holding(run: Run, now_ms: int, retention_s: int) -> tuple[Write, ...]:
+    """Complete a run that holds slots, and free them."""
+    bare = succeed(run.key, run.token, now_ms, retention_s)
+    return replace(bare, condition=running_with(run.token)), *release(run)
+
+
+def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s: int, cancel: str = "") -> Verdict:
+    """End the attempt of a running run as it was read: a retry later, or the end of the run. One whose cancellation
+    was asked for is not tried again, however its attempt ended (cancelled-stays)."""
+    cancelled = run.cancel_requested or cancel
+    if cancelled:
+        return _end(run, lifecycle.CANCEL, failure, cancelled, now_ms, retention_s)
+    why_not = why_no_retry(run, failure, work)
+    if why_not is not None:
+        return _end(run, lifecycle.BURY, failure, why_not, now_ms, retention_s)
+    due_ms = ceil_to_second(now_ms + _wait_ms(run, failure, work))
+    retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
+    waiting = Update(
+        TIMERS,
+        run.key.as_item(),
+        as_read(run),
+        set={"status": lifecycle.after(run.status, lifecycle.RETRY_LATER), "retry_at_ms": due_ms},
+        remove=_OF_THE_ATTEMPT,
+        append={"attempts": [attempt_record(run, failure, now_ms)]},
+    )
+    writes = (waiting, Put(TIMERS, retry.to_item(), Absent()), *release(run))
+    return Verdict(writes, lifecycle.WAITING, retry=retry)
+
+
+def why_no_retry(run: Run, failure: Failure, work: Work) -> str | None:
+    """The reason to end the run with this attempt; None when it is tried again. A lost attempt counts as one."""
+    if failure.permanent:
+        return "failed for good"
+    if work.is_unsafe:
+        return f"{failure.outcome}, {NOT_REPEATED}"
+    if failure.outcome == FAILED and not is_worth_repeating(work.retry, failure.error_class):
+        return f"failed for good: {failure.error_class[:80]} is not retried"
+    if run.attempt - run.replayed_after >= work.retry.max_attempts:
+        return f"out of attempts ({run.attempt})" if failure.outcome == FAILED else failure.outcome
+    return None
+
+
+def _wait_ms(run: Run, failure: Failure, work: Work) -> int:
+    backoff = backoff_ms(run.run_id, run.attempt, work.retry, since=run.replayed_after)
+    return max(backoff, asked_wait_ms(run.run_id, run.attempt, work.retry, failure.retry_after_s))
+
+
+def _end(run: Run, event: str, failure: Failure, reason: str, now_ms: int, retention_s: int) -> Verdict:
+    status = lifecycle.after(run.status, event)
+    update = Update(
+        TIMERS,
+        run.key.as_item(),
+        as_read(run),
+        set={
+            "status": status,
+            "reason": reason,
+            "ended_at_ms": now_ms,
+            "expires_at_s": now_ms // SECOND_MS + retention_s,
+            **({"dead_letter": dead_letter_of(run.key.team, run.run_id)} if status == lifecycle.DEAD else {}),
+        },
+        remove=_OF_THE_ATTEMPT,
+        append={"attempts": [attempt_record(run, failure, now_ms)]},
+    )
+    return Verdict((update, *release(run)), status, reason)
+
+
+def release(run: Run) -> tuple[Write, ...]:
+    """Free the slots that the current attempt holds."""
+    mine = all_of(Is("holder", run.key.ref), Is("token", run.token))
+    return tuple(Delete(RESOURCES, slot_place(run, name), mine) for name in run.slots)
+
+
+def slot_place(run: Run, name: str) -> Item:
+    """The key of a slot from its name on the run's item. Resources are a team's own (tenant-wall)."""
+    resource, number = parse_slot_name(name)
+    return {"resource": resource_key(run.key.team, resource), "slot": number}
+
+
+def retry_key(run: LedgerKey, due_ms: int, attempt: int) -> LedgerKey:
+    return LedgerKey(run.cell, run.shard, due_ms, run.team, run.name, run.scheduled_at_ms, f"retry.{attempt}")
+
+
+def attempt_record(run: Run, failure: Failure, now_ms: int) -> Mapping[str, Any]:
+    """An attempt that has ended, as it stands in the history."""
+    record = {
+        "attempt": run.attempt,
+        "token": run.token,
+        "worker": run.worker,
+        "started_at_ms": run.started_at_ms,
+        "ended_at_ms": now_ms,
+        "outcome": failure.outcome,
+        "error": failure.error[:ERROR_CHARS_MAX],
+    }
+    return record | ({"error_class": failure.error_class} if failure.error_class else {})
+
+
+def recorded_outcome(run: Run, token: int) -> str | None:
+    """How the attempt of this token ended, if that stands in the history already (our own lost reply, or not)."""
+    return next((str(a.get("outcome")) for a in run.attempts if a.get("token") == token), None)
+
+
+def holds(run: Run, token: int) -> bool:
+    """Whether the attempt of this token is the run's current one."""
+    return run.status == lifecycle.RUNNING and run.token == token
+
+
+def running_with(token: int) -> AllOf:
+    return all_of(Is("status", lifecycle.RUNNING), Is("token", token))
+
+
+def as_read(run: Run) -> AllOf:
+    """The run has not moved since it was read. While it runs, its lease has not been extended either."""
+    same: list[Condition] = [Is("status", run.status), Is("token", run.token)]
+    if run.status == lifecycle.RUNNING:
+        same.append(Is("lease_until_ms", run.lease_until_ms))
+        asked = run.cancel_requested
+        same.append(Is("cancel_requested", asked) if asked else Missing("cancel_requested"))
+    return all_of(*same)
+
+
+def lapsed(run: Run) -> Failure:
+    """What is recorded of an attempt whose lease lapsed. A lease never lasts beyond the attempt's own bound."""
+    if run.stop_at_ms and run.lease_until_ms >= run.stop_at_ms:
+        return TOO_LONG
+    return Failure(LOST, "the lease lapsed")

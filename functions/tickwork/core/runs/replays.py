@@ -1,0 +1,43 @@
+"""Replaying a dead run: the same run, the next attempt, as a retry item like any other (W6).
+
+Protects no-lost-timer (the run waits and its retry item is written in one transaction, and neither expires) and
+one-run (`run_id`, token and attempts go on counting). The ledger is the truth: no message of any queue is needed.
+"""
+
+from __future__ import annotations
+
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.writes import Absent, Is, Put, Update, all_of
+from tickwork.core.runs.endings import Verdict, as_read, retry_key
+
+REPLAYS_MAX = 10
+"""A run that died this often needs a person to look at it, and its item must stay small enough to write."""
+
+NOT_DEAD, TOO_OFTEN = "not_dead", "replayed_too_often"
+
+
+def decide_replay(run: Run, by: str, reason: str, due_ms: int, now_ms: int) -> Verdict | str:
+    """The writes that have a dead run wait for another attempt at `due_ms`; else why it can not be replayed."""
+    if run.status != lifecycle.DEAD:
+        return NOT_DEAD
+    if len(run.replays) >= REPLAYS_MAX:
+        return TOO_OFTEN
+    record = {"by": by, "reason": reason, "at_ms": now_ms, "after_attempt": run.attempt, "died_of": run.reason}
+    status = lifecycle.after(run.status, lifecycle.REPLAY)
+    wait = Update(
+        TIMERS,
+        run.key.as_item(),
+        all_of(as_read(run), Is("ended_at_ms", run.ended_at_ms)),
+        set={"status": status, "retry_at_ms": due_ms},
+        remove=("reason", "ended_at_ms", "expires_at_s", "dead_letter"),
+        append={"replays": [record]},
+    )
+    retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
+    return Verdict((wait, Put(TIMERS, retry.to_item(), Absent())), status, retry=retry)
+
+
+def is_replayed(run: Run) -> bool:
+    """Whether the run waits for the attempt that its last replay asked for (our own write, whose reply was lost)."""
+    return bool(run.replays) and run.status == lifecycle.WAITING and run.attempt == run.replayed_after

@@ -1,0 +1,97 @@
+"""Concurrency tags: a resource of N slots, each slot a row that at most one attempt holds (F11).
+
+Never more than N: slots are numbered 0 to N-1, a row is put only where there is none (or over one that nobody can
+be holding), in the same transaction as the start, and deleted in the same transaction as the attempt's end. There
+is no counter that a crash could leave wrong. A holder that was killed keeps its slot until its lease lapses; then
+whoever finds no slot ends that attempt first (one-attempt-running), and that frees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from tickwork.core.ids import stable_hash
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.keys import slot_name
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import RESOURCES
+from tickwork.core.ledger.work import Resource
+from tickwork.core.ledger.writes import Absent, Condition, Delete, Is, Item, Put, Update, Write, all_of, any_of
+from tickwork.core.runs.attempts import Try
+from tickwork.core.runs.endings import slot_place
+
+NO_SLOT = "no_slot"
+WAIT_S_MIN, WAIT_S_MAX = 2, 300
+"""A start that finds no slot is tried again after a tenth of the run's age, within these: a short queue moves on
+quickly, a long one does not keep the workers busy with asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot that is held: by which run, at which token, since when."""
+
+    number: int
+    holder: str
+    token: int
+    taken_at_ms: int = 0
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        return cls(int(item["slot"]), item["holder"], item["token"], item.get("taken_at_ms", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Grab:
+    """A slot to take: its number, and the row that stands there (None: there is none)."""
+
+    resource: Resource
+    number: int
+    standing: Slot | None = None
+
+
+def choose(resource: Resource, standing: Sequence[Slot], run_ref: str, claim: str) -> Grab | None:
+    """The run's own slot (of an attempt that lapsed), else a free one. Which of them is a hash of the claim, so that
+    starts at one instant seldom want the same."""
+    taken = {slot.number: slot for slot in standing}
+    for slot in standing:
+        if slot.holder == run_ref and slot.number < resource.max_concurrency:
+            return Grab(resource, slot.number, slot)
+    free = [number for number in range(resource.max_concurrency) if number not in taken]
+    return Grab(resource, free[stable_hash(claim) % len(free)]) if free else None
+
+
+def with_slots(run: Run, decision: Try, grabs: Sequence[Grab], now_ms: int) -> Try:
+    """The start, and the slots it needs, as one transaction."""
+    start, *others = decision.writes
+    assert isinstance(start, Update), "a start is an update of the run"
+    names = [slot_name(grab.resource.name, grab.number) for grab in grabs]
+    puts = [_take(run, int(start.set["token"]), grab, name, now_ms) for grab, name in zip(grabs, names, strict=True)]
+    places = [slot_place(run, name) for name in names]
+    others = [write for write in others if not (isinstance(write, Delete) and write.key in places)]
+    removed = tuple(name for name in start.remove if name != "slots")
+    update = replace(start, set={**start.set, "slots": names}, remove=removed)
+    return Try((update, *others, *puts))
+
+
+def _take(run: Run, token: int, grab: Grab, name: str, now_ms: int) -> Write:
+    condition: Condition = Absent()
+    if grab.standing is not None:
+        same = all_of(Is("holder", grab.standing.holder), Is("token", grab.standing.token))
+        condition = any_of(Absent(), same)  # gone meanwhile is as good
+    item = slot_place(run, name) | {"holder": run.key.ref, "token": token, "taken_at_ms": now_ms}
+    return Put(RESOURCES, item, condition)
+
+
+def is_orphan(slot: Slot, holder: Run | None) -> bool:
+    """Whether nobody can be holding the slot: its run is gone, or is not running with its token. (A slot is freed
+    with its attempt, so this is repair.)"""
+    return holder is None or holder.status != "running" or holder.token != slot.token
+
+
+def wait_ms(run: Run, claim: str, now_ms: int) -> int:
+    """How long until a start that found no slot should be tried again."""
+    age_s = max(0, now_ms - run.key.fire_at_ms) // SECOND_MS
+    whole_ms = min(max(age_s // 10, WAIT_S_MIN), WAIT_S_MAX) * SECOND_MS
+    return whole_ms + stable_hash(claim) % whole_ms

@@ -1,0 +1,1 @@
+"""Calendars: what they exclude, and where an excluded occurrence goes."""

@@ -1,0 +1,160 @@
+"""Exclusion calendars: the days and hours on which nothing should start.
+
+Owns: `Calendar`, a named, versioned, immutable value, and the pure question whether it excludes an instant
+and until when.
+Refuses to know: schedules, where calendars are stored, the present.
+Protects: one calendar (name, version) gives the same answer for ever; a change is a new version.
+
+Everything in a calendar is local time of its own zone: 25 December is that day in New York, whatever the zone
+of the job.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tickwork.core.schedule.calendars.holiday import Holiday
+from tickwork.core.schedule.instant import civil
+from tickwork.core.schedule.limits import DAY_S
+from tickwork.core.schedule.refusal import ScheduleRefused
+from tickwork.core.schedule.walk import ClockChanges, resolve
+from tickwork.core.schedule.zone import Zone, zone_named
+
+WEEK_S = 7 * DAY_S
+YEARS_KEPT_MAX = 64
+
+
+class Holidays(tuple[Holiday, ...]):
+    """The rules of a calendar, which remember the days of a year: finding them takes a look at every rule."""
+
+    @cached_property
+    def _years(self) -> dict[int, Mapping[int, str]]:
+        return {}
+
+    def in_year(self, year: int) -> Mapping[int, str]:
+        """The excluded days of a year, and the first name that each has; an observed day may be moved in from a
+        neighbouring year."""
+        if year not in self._years:
+            if len(self._years) >= YEARS_KEPT_MAX:
+                self._years.clear()
+            days: dict[int, str] = {}
+            for rule in self:
+                for day in map(rule.day_in, (year - 1, year, year + 1)):
+                    if day is not None:
+                        days[day] = days.get(day) or rule.name
+            self._years[year] = days
+        return self._years[year]
+
+
+NO_HOLIDAYS = Holidays()
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """What is excluded. `parse_calendar` makes one from what a person wrote.
+
+    `spans`: disjoint, sorted (from, to) local seconds, the end not included: single dates, ranges of dates,
+    freezes. `windows`: disjoint, sorted (from, to) seconds of the week, Sunday 00:00 being 0; `to` may lie in the next.
+    `holidays`: rules that name a day of each year.
+    """
+
+    name: str
+    version: int
+    zone: str
+    spans: tuple[tuple[int, int], ...] = ()
+    windows: tuple[tuple[int, int], ...] = ()
+    holidays: Holidays = NO_HOLIDAYS
+
+    def excludes(self, instant_ms: int) -> bool:
+        """Whether nothing should start at `instant_ms`."""
+        return self.excluded_until_s(instant_ms // 1000) is not None
+
+    def excluded_until_s(self, instant_s: int) -> int | None:
+        """When `instant_s` is excluded: the first instant that this part of the calendar no longer excludes
+        (another part may). Else None."""
+        zone = zone_named(self.zone)
+        block = self.local_block(instant_s + zone.offset_at(instant_s))
+        return None if block is None else _instant_after(block[1], zone, instant_s)
+
+    def excluded_since_s(self, instant_s: int) -> int | None:
+        """When `instant_s` is excluded: the first instant of what excludes it here. Else None."""
+        zone = zone_named(self.zone)
+        block = self.local_block(instant_s + zone.offset_at(instant_s))
+        return None if block is None else _instant_before(block[0], zone, instant_s)
+
+    def local_block(self, local_s: int) -> tuple[int, int] | None:
+        """The excluded stretch (from, to) of local seconds around `local_s`, the end not included."""
+        blocks = [block for block in (self._span(local_s), self._window(local_s)) if block is not None]
+        day = local_s // DAY_S
+        if self.holidays and day in self.holidays.in_year(civil(local_s).year):
+            blocks.append((day * DAY_S, (day + 1) * DAY_S))
+        if not blocks:
+            return None
+        return min(start for start, _ in blocks), max(end for _, end in blocks)
+
+    def touches_day(self, local_s: int) -> bool:
+        """Whether any part of the local day of `local_s` is excluded."""
+        first = local_s // DAY_S * DAY_S
+        if self.local_block(first) is not None:
+            return True
+        return _begins_in(self.spans, first) or _begins_in(self.windows, _of_week(first))
+
+    def reason(self, local_s: int) -> str:
+        """The holiday's name, or the calendar's."""
+        name = self.holidays.in_year(civil(local_s).year).get(local_s // DAY_S)
+        return f"{name} ({self.name})" if name else self.name
+
+    def _span(self, local_s: int) -> tuple[int, int] | None:
+        return _around(self.spans, local_s)
+
+    def _window(self, local_s: int) -> tuple[int, int] | None:
+        of_week = _of_week(local_s)
+        for moment in (of_week, of_week + WEEK_S):
+            window = _around(self.windows, moment)
+            if window is not None:
+                return local_s + window[0] - moment, local_s + window[1] - moment
+        return None
+
+
+def _around(stretches: tuple[tuple[int, int], ...], at: int) -> tuple[int, int] | None:
+    """The one of disjoint, sorted stretches that `at` lies in."""
+    index = bisect_right(stretches, (at, 1 << 62)) - 1
+    return stretches[index] if index >= 0 and at < stretches[index][1] else None
+
+
+def _begins_in(stretches: tuple[tuple[int, int], ...], first: int) -> bool:
+    """Whether one of sorted stretches begins in the day that begins at `first`."""
+    index = bisect_right(stretches, (first, -1))
+    return index < len(stretches) and stretches[index][0] < first + DAY_S
+
+
+def _of_week(local_s: int) -> int:
+    return (local_s + 4 * DAY_S) % WEEK_S  # the epoch was a Thursday
+
+
+def _instant_after(local_end_s: int, zone: Zone, instant_s: int) -> int:
+    """The instant at which the wall clock shows `local_end_s`, after `instant_s` even in a repeated hour."""
+    first = resolve(local_end_s, zone, ClockChanges())
+    if first is None or first <= instant_s:
+        first = resolve(local_end_s, zone, ClockChanges(fold="second"))
+    return max(first or 0, instant_s + 1)
+
+
+def _instant_before(local_start_s: int, zone: Zone, instant_s: int) -> int:
+    """The instant at which the wall clock shows `local_start_s`, not after `instant_s`."""
+    first = resolve(local_start_s, zone, ClockChanges())
+    return instant_s if first is None else min(first, instant_s)
+
+
+def require(names: tuple[str, ...], calendars: Mapping[str, Calendar]) -> tuple[Calendar, ...]:
+    """The named calendars; `ScheduleRefused` when one is missing."""
+    for name in names:
+        if name not in calendars:
+            raise ScheduleRefused(
+                "unknown_calendar", f"there is no calendar {name!r}", field="calendars.exclude",
+                remedy="create the calendar first, or take its name out",
+            )  # fmt: skip
+    return tuple(calendars[name] for name in names)

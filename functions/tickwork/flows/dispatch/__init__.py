@@ -1,0 +1,1 @@
+"""Dispatch: ticks, windows, firing, and the rule that every creator of an item follows."""

@@ -1,0 +1,1 @@
+"""Jobs: registering, changing and pausing them; calendars."""

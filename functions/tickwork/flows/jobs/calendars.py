@@ -1,0 +1,86 @@
+"""Calendars: named, shared, versioned. Written by the API, read beside every job that names one.
+
+A calendar belongs to a team (`team:name`); every team may exclude by it. A change is a new version; the reconciler
+computes anew what was planned with the old one (T6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tickwork.core.errors import AlreadyExists, NotFound, VersionConflict
+from tickwork.core.ids import job_id_of
+from tickwork.core.ledger.tables import CALENDARS, CALENDARS_BY_TEAM
+from tickwork.core.ledger.writes import Absent, Committed, Condition, Is, Item, Put
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_calendar, read_many
+from tickwork.ports import Ports
+
+
+def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], version: int | None) -> Item:
+    """Create a calendar (`version` None), or replace the version that the caller has read. The same content again is
+    a no-op. AlreadyExists, NotFound, or VersionConflict when somebody else has changed it."""
+    item: Item = {
+        "calendar_id": job_id_of(team, name),
+        "team": team,
+        "name": name,
+        "version": (version or 0) + 1,
+        "spec": dict(spec),
+        "changed_at_ms": ports.clock.now_ms(),
+    }
+    read_calendar(item)
+    standing = ports.store.get(CALENDARS, {"calendar_id": item["calendar_id"]})
+    if standing is not None and standing["spec"] == item["spec"]:
+        return standing
+    _check_version(standing, item["calendar_id"], version)
+    unchanged: Condition = Absent() if version is None else Is("version", version)
+    # The archived copy names no team, so that no index lists it; it is written with the new version or not at all.
+    archived = {k: v for k, v in item.items() if k != "team"}
+    archived["calendar_id"] = f"{item['calendar_id']}@{item['version']}"
+    result = commit(ports, Put(CALENDARS, item, unchanged), Put(CALENDARS, archived, Absent()))
+    if isinstance(result, Committed):
+        return item
+    standing = get_calendar(ports, item["calendar_id"])
+    if standing["spec"] != item["spec"]:  # else it was our own write, whose reply was lost
+        raise _changed(standing)
+    return standing
+
+
+def _check_version(standing: Item | None, calendar_id: str, version: int | None) -> None:
+    if standing is None and version is not None:
+        raise NotFound(f"there is no calendar {calendar_id!r}", field="version", remedy="create it without a version")
+    if standing is not None and version is None:
+        raise AlreadyExists(
+            f"calendar {calendar_id} exists with other content (version {standing['version']})",
+            field="version",
+            remedy="send the version you have read, to replace it",
+        )
+    if standing is not None and standing["version"] != version:
+        raise _changed(standing)
+
+
+def _changed(standing: Item) -> VersionConflict:
+    return VersionConflict(
+        f"calendar {standing['calendar_id']} is at version {standing['version']}",
+        field="version",
+        remedy="read it again, and repeat your change on that version",
+    )
+
+
+def get_calendar(ports: Ports, calendar_id: str) -> Item:
+    """The latest version of a calendar; NotFound when there is none."""
+    item = ports.store.get(CALENDARS, {"calendar_id": calendar_id})
+    if item is None:
+        raise NotFound(f"there is no calendar {calendar_id!r}", field="calendar_id", remedy="list them with ?team=")
+    return item
+
+
+def list_calendars(ports: Ports, team: str, *, limit: int, after: str | None) -> tuple[list[Item], str | None]:
+    """A page of a team's calendars by name, and the cursor to go on after."""
+    position: Item | None = None if after is None else {"team": team, "calendar_id": after}
+    keys, more = ports.store.query_index(
+        CALENDARS, CALENDARS_BY_TEAM, team, limit=limit, after=position, descending=False
+    )
+    found = read_many(ports, CALENDARS, [{"calendar_id": key["calendar_id"]} for key in keys])
+    return [item for item in found if item is not None], None if more is None else str(more["calendar_id"])

@@ -1,0 +1,128 @@
+"""Changing a registered job while it runs: its definition, and whether it is paused.
+
+A change goes by the version that the caller has read, so two of them never overwrite each other unseen. It follows the
+creator's rule for an occurrence that it moves (no-lost-timer): a crash before the write changes nothing, one after it
+leaves a next item that the next try of the same call, or the ledger audit, sees to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tickwork.core.errors import BadSchedule, Conflict, TooLate, VersionConflict
+from tickwork.core.jobs import changes, occurrences
+from tickwork.core.jobs.definitions import ACTIVE, FINISHED, Job
+from tickwork.core.jobs.pauses import Pause, end_pause, pause_in_force, with_pause
+from tickwork.core.ledger.writes import Committed
+from tickwork.flows.dispatch import creating
+from tickwork.flows.jobs.registering import CHANGE_TRIES_MAX, NewJob, first_occurrence, get_job, see_to_next
+from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.payloads import keep_payload
+from tickwork.ports import Ports
+
+
+def update_job(ports: Ports, job_id: str, version: int, revise: Callable[[Job], NewJob]) -> Job:
+    """Give the job of that version the definition that `revise` makes of it. Again is a no-op.
+
+    Its pending occurrence moves with the schedule, unless its time has come: that one runs, with the new definition.
+    Raises NotFound, VersionConflict, and what `revise` raises; BadSchedule when nothing would ever be due again.
+    """
+    for _ in range(CHANGE_TRIES_MAX):
+        job = get_job(ports, job_id)
+        new = revise(job)
+        if (job.version, job.fingerprint) == (version + 1, new.fingerprint):
+            see_to_next(ports, job)  # our own earlier try, whose answer was lost
+            return job
+        if job.version != version:
+            raise VersionConflict(
+                f"job {job_id} is at version {job.version}, not {version}",
+                field="version",
+                remedy="read the job again, and send its version with the change",
+            )
+        if (changed := _change(ports, job, new)) is not None:
+            return changed
+    raise _contended(job_id)
+
+
+def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
+    """The job as changed; None when somebody has moved it meanwhile."""
+    now_ms, layout = ports.clock.now_ms(), ports.layout
+    changed = replace(
+        job,
+        schedule=new.schedule,
+        work=keep_payload(ports, new.work, job.job_id, job.version + 1),
+        version=job.version + 1,
+        scheduled_since_ms=now_ms if new.schedule != job.schedule else job.scheduled_since_ms,
+        status=ACTIVE,
+        tolerance_s=new.tolerance_s,
+        catch_up=new.catch_up,
+        fingerprint=new.fingerprint,
+        exact_reason=new.exact_reason,
+        reason=None,
+    )
+    (changed,) = reading.with_calendars(ports, [changed])
+    kept = changes.occurrence_kept(job, now_ms)
+    first = first_occurrence(changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
+    upcoming = kept or first
+    if upcoming is None and (job.status != FINISHED or new.schedule != job.schedule):
+        raise BadSchedule(
+            "the schedule has no occurrence in the future",
+            field="schedule",
+            remedy="give a later time, or a later end; or delete the job",
+        )
+    changed = replace(
+        changed,
+        next=upcoming,
+        status=ACTIVE if upcoming else FINISHED,
+        planned_with=occurrences.planned_with(changed),
+    )
+    key = changed.next_key(layout.cell)
+    creating.prepare_slices(ports, [key] if key else [])
+    writes = changes.change_writes(job, changed, layout.cell, now_ms, layout.retention_s)
+    if not isinstance(commit(ports, *writes), Committed):
+        return None
+    ports.signals.log("job_changed", job_id=job.job_id, version=changed.version)
+    see_to_next(ports, changed)
+    return changed
+
+
+def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0) -> Job:
+    """Skip the job's occurrences from now on, until a time (0: until it is resumed). Again with the same words is a
+    no-op; with others the pause in force ends and the new one begins. TooLate when nothing is left to pause."""
+    for _ in range(CHANGE_TRIES_MAX):
+        job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
+        if job.status == FINISHED:
+            raise TooLate(
+                f"job {job_id} has finished", field="job_id", remedy="it has no occurrences left that could be paused"
+            )
+        standing = pause_in_force(job.pauses, now_ms)
+        if standing is not None and (standing.by, standing.reason, standing.until_ms) == (by, reason, until_ms):
+            return job
+        pauses = with_pause(job.pauses, Pause(by, reason, now_ms, until_ms), job.fired_through_ms)
+        if (paused := _set_pauses(ports, job, pauses)) is not None:
+            ports.signals.log("job_paused", job_id=job_id, by=by, reason=reason, until_ms=until_ms)
+            return paused
+    raise _contended(job_id)
+
+
+def resume_job(ports: Ports, job_id: str, by: str) -> tuple[Job, bool]:
+    """(job, whether it was paused). Occurrences run again from now on; those of the pause stay skipped."""
+    for _ in range(CHANGE_TRIES_MAX):
+        job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
+        if pause_in_force(job.pauses, now_ms) is None:
+            return job, False
+        if (resumed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by))) is not None:
+            ports.signals.log("job_resumed", job_id=job_id, by=by)
+            return resumed, True
+    raise _contended(job_id)
+
+
+def _set_pauses(ports: Ports, job: Job, pauses: tuple[Pause, ...]) -> Job | None:
+    changed = replace(job, pauses=pauses, version=job.version + 1)
+    return changed if isinstance(commit(ports, changes.pause_write(job, changed)), Committed) else None
+
+
+def _contended(job_id: str) -> Conflict:
+    return Conflict(f"job {job_id} was changed {CHANGE_TRIES_MAX} times meanwhile")

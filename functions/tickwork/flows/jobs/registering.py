@@ -1,0 +1,200 @@
+"""Registered jobs: create, read, list, delete, preview.
+
+A job and its first ledger item are written in one transaction (chain-unbroken from the first moment), and the
+creator's rule is followed before the answer (no-lost-timer). Creating the same job twice is a no-op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound
+from tickwork.core.ids import job_id_of
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.jobs import occurrences
+from tickwork.core.jobs.changes import as_read
+from tickwork.core.jobs.definitions import ACTIVE, DELETED, CatchUp, Job, Next, next_attributes
+from tickwork.core.ledger import lifecycle, pending
+from tickwork.core.ledger.tables import BY_TEAM, JOBS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Update, Write
+from tickwork.core.schedule import schedule_from_spec
+from tickwork.flows.dispatch import creating
+from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.payloads import keep_payload
+from tickwork.flows.ledger.reading import read_job, read_many
+from tickwork.ports import Ports
+
+LIST_READS_MAX = 10
+"""Reads of the index for one page: deleted jobs stay in it for the retention time, and may be many."""
+
+CHANGE_TRIES_MAX = 5
+"""A change of a job competes with its own firings only; each of those moves it at most once."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to register. `schedule` is the normal form; `fingerprint` identifies the request's content."""
+
+    team: str
+    name: str
+    schedule: Mapping[str, Any]
+    work: Work
+    tolerance_s: int
+    catch_up: CatchUp
+    fingerprint: str
+    exact_reason: str = ""
+
+
+def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
+    """(job, whether it is new). AlreadyExists when the name is taken by other content."""
+    for _ in range(CHANGE_TRIES_MAX):
+        standing = read_job(ports, job_id_of(new.team, new.name))
+        if standing is not None and standing.status != DELETED:
+            return _same_job(ports, standing, new), False
+        job = _compose(ports, new, standing)
+        if _register(ports, job, standing):
+            return job, True
+    raise Conflict(f"job {new.team}:{new.name} was changed {CHANGE_TRIES_MAX} times meanwhile")
+
+
+def _same_job(ports: Ports, standing: Job, new: NewJob) -> Job:
+    if standing.fingerprint != new.fingerprint and not _has_content(standing, new):
+        raise AlreadyExists(
+            f"job {standing.job_id} exists with other content (version {standing.version})",
+            field="name",
+            remedy="choose another name, or change the job with PATCH /jobs/{id}",
+        )
+    see_to_next(ports, standing)  # the first request may have died before it did
+    return standing
+
+
+def _has_content(job: Job, new: NewJob) -> bool:
+    """Whether a job that was changed since has come to be what is asked for. (A payload kept apart is not compared.)"""
+    asked = (new.schedule, new.work, new.tolerance_s, new.catch_up, new.exact_reason)
+    return (job.schedule, job.work, job.tolerance_s, job.catch_up, job.exact_reason) == asked
+
+
+def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
+    now_ms = ports.clock.now_ms()
+    version = standing.version + 1 if standing else 1
+    passed_ms = standing.fired_through_ms if standing else 0
+    work = keep_payload(ports, new.work, f"{new.team}:{new.name}", version)
+    job = Job(
+        new.team,
+        new.name,
+        new.schedule,
+        work,
+        version=version,
+        tolerance_s=new.tolerance_s,
+        catch_up=new.catch_up,
+        created_at_ms=now_ms,
+        fired_through_ms=passed_ms,
+        fingerprint=new.fingerprint,
+        exact_reason=new.exact_reason,
+    )
+    (job,) = reading.with_calendars(ports, [job])
+    job = replace(job, planned_with=occurrences.planned_with(job))
+    first = first_occurrence(job, now_ms, ports.layout.shards)
+    if first is None:
+        raise BadSchedule(
+            "the schedule has no occurrence in the future",
+            field="schedule",
+            remedy="give a later time, or a later end",
+        )
+    return replace(job, next=first)
+
+
+def first_occurrence(job: Job, now_ms: int, shards: int) -> Next | None:
+    """The first occurrence to materialise: from now on, and never again what the job has passed. A single instant
+    that has just passed (the parser allows a minute's grace) fires now."""
+    since_ms = now_ms if schedule_from_spec(job.schedule).is_recurring else 0
+    return occurrences.following(job, max(since_ms, job.fired_through_ms), shards)
+
+
+def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
+    key = job.next_key(ports.layout.cell)
+    assert key is not None
+    creating.prepare_slices(ports, [key])
+    unchanged: Condition = Absent() if standing is None else as_read(standing)
+    put = Put(JOBS, job.to_item(), unchanged)
+    result = commit(ports, put, occurrences.materialise(job, key, ports.clock.now_ms()))
+    if isinstance(result, Committed):
+        creating.follow_up(ports, [key])
+        return True
+    return False
+
+
+def see_to_next(ports: Ports, job: Job) -> None:
+    """The creator's rule for a job's pending occurrence."""
+    key = job.next_key(ports.layout.cell)
+    if key is not None:
+        creating.follow_up(ports, [key])
+
+
+def get_job(ports: Ports, job_id: str) -> Job:
+    """The job, also one that has finished or shows an error; NotFound when there is none or it was deleted."""
+    job = read_job(ports, job_id)
+    if job is None or job.status == DELETED:
+        raise NotFound(
+            f"there is no job {job_id!r}", field="job_id", remedy="list the team's jobs with GET /jobs?team="
+        )
+    return job
+
+
+def list_jobs(ports: Ports, team: str, *, limit: int, after: str | None) -> tuple[list[Job], str | None]:
+    """A page of a team's jobs by name, and the cursor to go on after (a job id). Deleted ones are left out: a page
+    among many of them may be short, or empty, and still have a cursor."""
+    jobs: list[Job] = []
+    position: Item | None = None if after is None else {"team": team, "job_id": after}
+    for _ in range(LIST_READS_MAX):
+        keys, position = ports.store.query_index(
+            JOBS, BY_TEAM, team, limit=limit - len(jobs), after=position, descending=False
+        )
+        found = read_many(ports, JOBS, [{"job_id": key["job_id"]} for key in keys])
+        jobs += [job for item in found if item is not None and (job := Job.from_item(item)).status != DELETED]
+        if position is None or len(jobs) == limit:
+            break
+    return jobs, None if position is None else str(position["job_id"])
+
+
+def delete_job(ports: Ports, job_id: str) -> bool:
+    """Delete a job and cancel its pending occurrence, in one transaction. Again is a no-op (False). A run that was
+    dispatched before goes on; the tombstone keeps its definition, and that no passed occurrence ever comes back."""
+    for _ in range(CHANGE_TRIES_MAX):
+        job = read_job(ports, job_id)
+        if job is None:
+            raise NotFound(f"there is no job {job_id!r}", field="job_id", remedy="check the id")
+        if job.status == DELETED:
+            return False
+        if isinstance(commit(ports, *_deletion(ports, job)), Committed):
+            return True
+    raise Conflict(f"job {job_id} was changed {CHANGE_TRIES_MAX} times meanwhile")
+
+
+def _deletion(ports: Ports, job: Job) -> list[Write]:
+    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
+    tombstone = {
+        "status": DELETED,
+        "version": job.version + 1,
+        "expires_at_s": now_ms // SECOND_MS + retention_s,
+    } | next_attributes(None)
+    writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone)]
+    key = job.next_key(ports.layout.cell)
+    if key is not None:
+        writes.append(pending.end_pending(key, lifecycle.CANCEL, "the job was deleted", now_ms, retention_s))
+    return writes
+
+
+def replanned(job: Job, upcoming: Next | None) -> Update:
+    """Give a job without a pending occurrence its next one again (the reconciler's repair)."""
+    return Update(
+        JOBS,
+        job.key(),
+        as_read(job),
+        set=next_attributes(upcoming) | {"status": ACTIVE, "planned_with": occurrences.planned_with(job)},
+        remove=("reason",),
+    )

@@ -1,0 +1,34 @@
+"""Payloads kept apart: a ledger item is rewritten at each step of its run, and pays by its size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwork.core.ledger.keys import payload_key
+from tickwork.core.ledger.tables import PAYLOADS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Anyway, Item, Put
+from tickwork.flows.ledger.commit import commit
+from tickwork.ports import Ports
+
+PAYLOAD_KEPT_S = 90 * 86_400
+"""A payload kept apart outlives the retention of its run by this, should the run itself be that late."""
+
+
+PAYLOAD_INLINE_BYTES_MAX = 400
+"""A longer payload is kept apart: the ledger item is rewritten at start and at completion, and pays by its size."""
+
+
+def keep_payload(ports: Ports, work: Work, owner_id: str, version: int, expires_at_s: int = 0) -> Work:
+    """Store a payload that is too long for the ledger apart, before anything refers to it. 0: it does not expire."""
+    if work.payload is None or len(work.payload.encode()) <= PAYLOAD_INLINE_BYTES_MAX:
+        return work
+    payload_id = payload_key(owner_id, version, work.payload)
+    item: Item = {"payload_id": payload_id, "payload": work.payload}
+    if expires_at_s:
+        item["expires_at_s"] = expires_at_s
+    commit(
+        ports,
+        Put(PAYLOADS, item, Anyway("its key says what is in it: whoever writes it writes the same")),
+    )
+    return replace(work, payload=None, payload_id=payload_id)

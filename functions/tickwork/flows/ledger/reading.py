@@ -1,0 +1,135 @@
+"""The one room that reads the ledger: a job, a run, pages of a partition, and the calendars that jobs name.
+
+Reads are strongly consistent. An item that is there and can not be read raises `Unreadable`; what is not there is
+None, and each caller says what that means for him.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tickwork.core.ids import job_id_of
+from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.occurrences import named_calendars
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import CALENDARS, JOBS, TIMERS, Table
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Item
+from tickwork.core.schedule import Calendar, parse_calendar
+from tickwork.ports import Page, Ports
+
+
+def read_run(ports: Ports, key: LedgerKey) -> Run | None:
+    """The run of an occurrence as it stands."""
+    item = ports.store.get(TIMERS, key.as_item())
+    return None if item is None else Run.from_item(item)
+
+
+def read_status(ports: Ports, key: LedgerKey) -> str | None:
+    """The status of a ledger item, also of one that only a newer version can read."""
+    item = ports.store.get(TIMERS, key.as_item())
+    return None if item is None else str(item["status"])
+
+
+def read_many(ports: Ports, table: Table, keys: Sequence[Item]) -> list[Item | None]:
+    """Items in the order of their keys, None where there is none. No key, no call."""
+    return ports.store.get_many(table, keys) if keys else []
+
+
+def read_job(ports: Ports, job_id: str) -> Job | None:
+    """The job, deleted ones included, without its calendars: for what does not ask when it is due."""
+    item = ports.store.get(JOBS, {"job_id": job_id})
+    return None if item is None else Job.from_item(item)
+
+
+def read_job_to_plan(ports: Ports, job_id: str) -> Job | None:
+    """The job with the calendars that its schedule names: whoever computes an occurrence needs them."""
+    job = read_job(ports, job_id)
+    return None if job is None else with_calendars(ports, [job])[0]
+
+
+def read_jobs_to_plan(ports: Ports, job_ids: Iterable[str], unreadable: Callable[[str], None]) -> dict[str, Job]:
+    """Jobs with their calendars, by id, in one read for all. What can not be read is told, and left out."""
+    jobs: list[Job] = []
+    for item in read_many(ports, JOBS, [{"job_id": job_id} for job_id in sorted(set(job_ids))]):
+        if item is None:
+            continue
+        try:
+            jobs.append(Job.from_item(item))
+        except Unreadable as error:
+            unreadable(str(error))
+    return {job.job_id: job for job in with_calendars(ports, jobs)}
+
+
+def work_of(ports: Ports, run: Run) -> Work | None:
+    """What a run is to do: on its own item for a one-shot, in its job's definition for an occurrence. None when the
+    definition is gone (a deleted job's is kept for the retention time)."""
+    if run.work is not None:
+        return run.work
+    job = read_job(ports, run.key.job_id)
+    return None if job is None else job.work
+
+
+def pages(
+    ports: Ports, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+) -> Iterator[Page]:
+    """The pages of a range of one partition, in key order, read as they are asked for. A page may be short, or empty,
+    and not be the last: only `more` says that."""
+    more = after
+    while True:
+        page = ports.store.query(table, partition, first, last, limit=limit, after=more)
+        yield page
+        more = page.more
+        if more is None:
+            return
+
+
+def scan_pages(ports: Ports, table: Table, *, limit: int) -> Iterator[list[Item]]:
+    """The pages of a whole table, in no order."""
+    position: Item | None = None
+    while True:
+        items, position = ports.store.scan(table, limit=limit, after=position)
+        yield items
+        if position is None:
+            return
+
+
+# --- calendars ------------------------------------------------------------------------------------------------
+
+
+def resolve(ports: Ports, team: str, names: Iterable[str]) -> dict[str, Calendar]:
+    """Calendars by the names a team's schedule uses: `name` is the team's own, `other-team:name` another's. A name
+    that stands for nothing is left out, and refused when an occurrence is asked for."""
+    wanted = {name: _calendar_id(team, name) for name in names}
+    found = _read_calendars(ports, wanted.values())
+    return {name: replace(found[id_], name=name) for name, id_ in wanted.items() if id_ in found}
+
+
+def with_calendars(ports: Ports, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs with the calendars their schedules name, in one read for all. Most name none, and cost nothing."""
+    found = _read_calendars(ports, (_calendar_id(job.team, name) for job in jobs for name in named_calendars(job)))
+    return [_equipped(job, found) for job in jobs]
+
+
+def _equipped(job: Job, found: Mapping[str, Calendar]) -> Job:
+    wanted = {name: _calendar_id(job.team, name) for name in named_calendars(job)}
+    own = {name: replace(found[id_], name=name) for name, id_ in wanted.items() if id_ in found}
+    return replace(job, calendars=own) if own else job
+
+
+def _calendar_id(team: str, name: str) -> str:
+    return name if ":" in name else job_id_of(team, name)
+
+
+def _read_calendars(ports: Ports, calendar_ids: Iterable[str]) -> dict[str, Calendar]:
+    unique = sorted(set(calendar_ids))
+    items = ports.store.get_many(CALENDARS, [{"calendar_id": id_} for id_ in unique]) if unique else []
+    return {item["calendar_id"]: read_calendar(item) for item in items if item is not None}
+
+
+def read_calendar(item: Item) -> Calendar:
+    """A calendar from its item."""
+    return parse_calendar({**item["spec"], "name": item["name"], "version": item["version"]})

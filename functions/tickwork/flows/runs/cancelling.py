@@ -1,0 +1,114 @@
+"""Cancelling runs, also those in flight (W11).
+
+Protects cancelled-stays and chain-unbroken: cancelling the pending occurrence of a job moves its chain on in the
+same transaction, and then follows the creator's rule like whoever else writes a next item without a fence. A crash
+before the write changes nothing; one after it leaves a next item that the ledger audit finds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwork.core.dispatch import chain
+from tickwork.core.errors import Conflict, NotFound, TooLate
+from tickwork.core.jobs import occurrences
+from tickwork.core.jobs.definitions import ACTIVE, Job
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import BY_JOB, TIMERS
+from tickwork.core.ledger.writes import Committed, Item
+from tickwork.core.runs.cancellations import decide_cancel
+from tickwork.core.runs.endings import Verdict
+from tickwork.flows.dispatch import creating
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
+from tickwork.flows.runs import finishing, timers
+from tickwork.ports import Ports
+
+SAME_INSTANT_MAX = 20
+"""Items of one nominal instant that are looked at: one for each time its job was deleted and made anew before it."""
+
+CANCEL_TRIES_MAX = 5
+"""Each lost race moves the run on, and it has few places to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """`status` is cancelled, or running while its worker has still to learn of it (`requested`)."""
+
+    run: Run
+    status: str
+    requested: bool
+
+
+def find_run(ports: Ports, job_id: str, scheduled_at_ms: int | None) -> LedgerKey:
+    """The place of a job's run by its nominal instant, or of a one-shot's by its id alone. NotFound without one."""
+    if scheduled_at_ms is None:
+        return timers.timer_place(job_id)
+    position = {"job_id": job_id, "scheduled_at_ms": scheduled_at_ms + 1, "pk": " ", "sk": " "}
+    rows, _ = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=SAME_INSTANT_MAX, after=position, descending=True)
+    places: list[Item] = [
+        {"pk": row["pk"], "sk": row["sk"]} for row in rows if row["scheduled_at_ms"] == scheduled_at_ms
+    ]
+    if not places:
+        raise NotFound(
+            f"job {job_id!r} has no run of that time",
+            field="scheduled_at",
+            remedy="give the nominal time of one of its runs (GET /jobs/{id}/runs shows them)",
+        )
+    # A job that was deleted and made anew with another tolerance leaves a cancelled item beside the one that counts.
+    found = [item for item in read_many(ports, TIMERS, places) if item is not None]
+    live = [item for item in found if item["status"] != lifecycle.CANCELLED]
+    place = next(iter(live or found), places[0])
+    return parse_ledger_key(str(place["pk"]), str(place["sk"]))
+
+
+def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
+    """Cancel a run wherever it stands; again is a no-op. NotFound, or TooLate when it has ended otherwise."""
+    for _ in range(CANCEL_TRIES_MAX):
+        run = read_run(ports, key)
+        if run is None:
+            raise NotFound("there is no such run", field="ref", remedy="check the ref; ended runs are kept for a time")
+        verdict = decide_cancel(run, reason, ports.clock.now_ms(), ports.layout.retention_s)
+        if verdict is None:
+            return _standing(run)
+        if _carry_out(ports, run, verdict):
+            if run.attempt and verdict.status == lifecycle.CANCELLED:
+                finishing.note_end(ports, key, verdict.status, verdict.reason, ports.clock.now_ms())
+            ports.signals.log(
+                "run_cancelled", ref=key.ref, was=run.status, status=verdict.status, reason=verdict.reason
+            )
+            return Cancelled(run, verdict.status, verdict.status == lifecycle.RUNNING)
+    raise Conflict(f"run {key.ref} moved {CANCEL_TRIES_MAX} times meanwhile")
+
+
+def _standing(run: Run) -> Cancelled:
+    if run.status == lifecycle.CANCELLED or run.cancel_requested:
+        return Cancelled(run, run.status, bool(run.cancel_requested))
+    raise TooLate(
+        f"the run is {run.status} and can not be cancelled any more",
+        field="ref",
+        remedy="only a run that has not ended can be cancelled",
+    )
+
+
+def _carry_out(ports: Ports, run: Run, verdict: Verdict) -> bool:
+    if run.status == lifecycle.PENDING and run.is_recurring:
+        job = read_job_to_plan(ports, run.key.job_id)
+        if job is not None and job.status == ACTIVE and job.next_key(run.key.cell) == run.key:
+            return _cancel_next(ports, job, run.key, verdict.reason)
+    return isinstance(finishing.commit_end(ports, verdict.writes), Committed)
+
+
+def _cancel_next(ports: Ports, job: Job, due: LedgerKey, reason: str) -> bool:
+    """The run is the job's pending occurrence: the chain goes on after it."""
+    now_ms = ports.clock.now_ms()
+    upcoming = occurrences.following(job, due.scheduled_at_ms, ports.layout.shards)
+    keys = [] if upcoming is None else [job.occurrence_key(due.cell, upcoming)]
+    creating.prepare_slices(ports, keys)
+    writes = chain.cancel_next(job, due, upcoming, reason, now_ms, ports.layout.retention_s)
+    if not isinstance(commit(ports, *writes), Committed):
+        return False
+    creating.follow_up(ports, keys)
+    return True

@@ -1,0 +1,179 @@
+"""Dead letters of a team: listing them with cause and history, and replaying them at a pace (W6).
+
+Protects no-lost-timer: each replay is one transaction, then the creator's rule. The pace is in the due times of the
+retry items, so nobody has to stay alive to keep it. A crash between the write and the rule leaves a retry item that
+the ledger audit finds; repeating the call does the rule again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tickwork.core.errors import WorldError
+from tickwork.core.instants import SECOND_MS, ceil_to_second
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.keys import LedgerKey, dead_letter_partitions
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import BY_DEAD_LETTER, TIMERS
+from tickwork.core.ledger.work import UNSAFE
+from tickwork.core.ledger.writes import Committed, Item
+from tickwork.core.runs.endings import retry_key
+from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_replayed
+from tickwork.flows.dispatch import creating
+from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_many, read_run
+from tickwork.ports import Ports
+
+type Position = tuple[tuple[int, str, str] | None, ...]
+"""How far each partition has been read: (ended_at_ms, pk, sk) of the last one, None for not at all."""
+
+REPLAY_TRIES_MAX = 3
+UNKNOWN, NO_DEFINITION, BUSY = "unknown", "no_definition", "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which dead letters; empty or 0: any. `reason` and `error` are looked for inside the text."""
+
+    job_id: str = ""
+    error_class: str = ""
+    reason: str = ""
+    error: str = ""
+    since_ms: int = 0
+    until_ms: int = 0
+
+    def matches(self, run: Run) -> bool:
+        last = run.attempts[-1] if run.attempts else {}
+        return (
+            self.job_id in ("", run.key.job_id)
+            and self.error_class in ("", last.get("error_class"))
+            and self.reason in run.reason
+            and self.error in str(last.get("error", ""))
+            and self.since_ms <= run.ended_at_ms
+            and (not self.until_ms or run.ended_at_ms < self.until_ms)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who wants a replay and why, and its pace: `per_second` from `begin_ms` on, `before` of them due already."""
+
+    by: str
+    reason: str
+    per_second: int
+    begin_ms: int
+    before: int = 0
+    repeat_unsafe: bool = False
+    """The person knows that an `unsafe` run may have had its effect already."""
+
+    def due_ms(self, index: int) -> int:
+        return ceil_to_second(self.begin_ms + (self.before + index) // self.per_second * SECOND_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one: due at `due_ms`, or why not (`refusal`)."""
+
+    ref: str
+    run_id: str
+    due_ms: int = 0
+    refusal: str = ""
+
+
+def list_dead(
+    ports: Ports, team: str, wanted: Wanted, *, limit: int, after: Position | None
+) -> tuple[list[Run], Position | None]:
+    """A page of a team's dead runs, newest death first, and the position to go on after (None: no more).
+
+    A page may be short, or empty, and still have a position: what does not match has been read as well.
+    """
+    partitions = dead_letter_partitions(team)
+    position = list(after or [None] * len(partitions))
+    rows, is_more = _read_index(ports, partitions, position, limit)
+    page = sorted(rows, key=lambda row: row[1]["ended_at_ms"], reverse=True)[:limit]
+    for index, row in page:
+        position[index] = (int(row["ended_at_ms"]), str(row["pk"]), str(row["sk"]))
+    runs = [run for run in _read_runs(ports, [row for _, row in page]) if wanted.matches(run)]
+    passed = bool(page) and page[-1][1]["ended_at_ms"] < wanted.since_ms
+    return runs, tuple(position) if (is_more or len(rows) > limit) and not passed else None
+
+
+def _read_index(
+    ports: Ports, partitions: Sequence[str], position: Sequence[tuple[int, str, str] | None], limit: int
+) -> tuple[list[tuple[int, Item]], bool]:
+    """Rows (partition number, keys), enough for a page of `limit`, and whether any partition has more."""
+    rows: list[tuple[int, Item]] = []
+    is_more = False
+    for index, (partition, after) in enumerate(zip(partitions, position, strict=True)):
+        start = None if after is None else _index_key(partition, *after)
+        found, more = ports.store.query_index(
+            TIMERS, BY_DEAD_LETTER, partition, limit=limit, after=start, descending=True
+        )
+        rows += [(index, row) for row in found]
+        is_more = is_more or more is not None
+    return rows, is_more
+
+
+def _index_key(partition: str, ended_at_ms: int, pk: str, sk: str) -> Item:
+    return {"dead_letter": partition, "ended_at_ms": ended_at_ms, "pk": pk, "sk": sk}
+
+
+def _read_runs(ports: Ports, rows: Sequence[Item]) -> Iterator[Run]:
+    """The runs as they stand; the index may be a moment behind the table."""
+    keys: list[Item] = [{"pk": row["pk"], "sk": row["sk"]} for row in rows]
+    for item in read_many(ports, TIMERS, keys):
+        if item is None or item["status"] != lifecycle.DEAD:
+            continue
+        try:
+            yield Run.from_item(item)
+        except Unreadable as error:
+            ports.signals.log("unreadable_dead_letter", why=str(error))
+
+
+def replay_runs(ports: Ports, keys: Sequence[LedgerKey], order: Order) -> list[Replayed]:
+    """Replay these runs in this order, at the pace of the order. Again is a no-op for those that wait already."""
+    replayed = [_replay(ports, key, order, order.due_ms(index)) for index, key in enumerate(keys)]
+    retries = [retry for _, retry in replayed if retry is not None]
+    creating.follow_up(ports, retries)
+    return [outcome for outcome, _ in replayed]
+
+
+def _replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tuple[Replayed, LedgerKey | None]:
+    """What became of a run, and its retry item if it waits for one. A busy store fails this run, not its neighbours."""
+    try:
+        return _try_replay(ports, key, order, due_ms)
+    except WorldError as error:
+        ports.signals.log("replay_busy", ref=key.ref, error=repr(error))
+        return Replayed(key.ref, key.run_id, refusal=BUSY), None
+
+
+def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tuple[Replayed, LedgerKey | None]:
+    for _ in range(REPLAY_TRIES_MAX):
+        run = read_run(ports, key)
+        if run is None:
+            return Replayed(key.ref, key.run_id, refusal=UNKNOWN), None
+        if is_replayed(run):
+            retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
+            return Replayed(key.ref, key.run_id, run.retry_at_ms), retry
+        refusal = _why_not(ports, run, order)
+        verdict = refusal or decide_replay(run, order.by, order.reason, due_ms, ports.clock.now_ms())
+        if isinstance(verdict, str):
+            return Replayed(key.ref, key.run_id, refusal=verdict), None
+        creating.prepare_slices(ports, [key])  # of a run that there is: a forged ref must not make cursors
+        if isinstance(commit(ports, *verdict.writes), Committed):
+            ports.signals.count("runs.replayed_total", team=key.team)
+            ports.signals.log("run_replayed", ref=key.ref, by=order.by, reason=order.reason, due_ms=due_ms)
+            return Replayed(key.ref, key.run_id, due_ms), verdict.retry.key if verdict.retry else None
+    return Replayed(key.ref, key.run_id, refusal=BUSY), None
+
+
+def _why_not(ports: Ports, run: Run, order: Order) -> str | None:
+    if run.status != lifecycle.DEAD:
+        return NOT_DEAD
+    work = reading.work_of(ports, run)
+    if work is None:
+        return NO_DEFINITION
+    return UNSAFE if work.is_unsafe and not order.repeat_unsafe else None

@@ -1,0 +1,89 @@
+"""Ending an attempt: write it, see to its retry, and say so. Whoever ends one (its worker, the next start, a
+heartbeat past its bound, a start that needs its slot) does it here.
+
+Protects no-lost-timer: the retry item is written with the end of the attempt, and then follows the creator's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import JOBS, RESOURCES
+from tickwork.core.ledger.work import ORDINARY
+from tickwork.core.ledger.writes import Below, Committed, Is, Missing, Refused, Update, Write, all_of, any_of
+from tickwork.core.runs import endings
+from tickwork.core.runs.endings import Failure
+from tickwork.flows.dispatch import creating
+from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.commit import commit
+from tickwork.ports import Ports
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An accepted completion: the status the run now has, and when a retry is due (0: none)."""
+
+    status: str
+    retry_at_ms: int = 0
+
+
+def end_attempt(ports: Ports, run: Run, failure: Failure) -> Ended | None:
+    """Write the end of a running attempt, and see to its retry; None when the run has moved meanwhile."""
+    now_ms = ports.clock.now_ms()
+    work = reading.work_of(ports, run) or ORDINARY
+    verdict = endings.end_attempt(run, failure, work, now_ms, ports.layout.retention_s)
+    if not isinstance(commit_end(ports, verdict.writes), Committed):
+        return None
+    if verdict.retry is None:
+        note_end(ports, run.key, verdict.status, verdict.reason, now_ms)
+        return Ended(verdict.status)
+    creating.follow_up(ports, [verdict.retry.key])
+    return Ended(verdict.status, verdict.retry.key.fire_at_ms)
+
+
+def commit_end(ports: Ports, writes: Sequence[Write]) -> Committed | Refused:
+    """Commit the end of an attempt. A slot that is not the attempt's own (any more) is not its to free, and no
+    reason to refuse its end."""
+    result = commit(ports, *writes)
+    if isinstance(result, Committed) or any(writes[index].table is not RESOURCES for index in result.failed):
+        return result
+    ports.signals.count("resources.foreign_slot_total")
+    return commit(ports, *(write for index, write in enumerate(writes) if index not in result.failed))
+
+
+def see_to_retry(ports: Ports, run: Run) -> Ended:
+    """The end was accepted, the reply was lost; what came after the write may not have happened: do it again."""
+    if run.status != lifecycle.WAITING:
+        return Ended(run.status)
+    creating.follow_up(ports, [endings.retry_key(run.key, run.retry_at_ms, run.attempt + 1)])
+    return Ended(run.status, run.retry_at_ms)
+
+
+def note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int) -> None:
+    """Count and note a run that has ended without success. An `unsafe` one alarms: it waits for a person."""
+    if reason.endswith(endings.NOT_REPEATED):
+        ports.signals.count("runs.unsafe_not_repeated_total", team=key.team)
+        ports.signals.log("unsafe_run_not_repeated", ref=key.ref, reason=reason)
+    if status == lifecycle.DEAD:
+        ports.signals.count("runs.dead_lettered_total", team=key.team)
+    note_outcome(ports, key, status, now_ms)
+
+
+def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int) -> None:
+    """The job's `last`: for people and for the dead-man's switch. A crash before it loses no run, the ledger has it."""
+    if "~" in key.name:
+        return
+    newer = any_of(Missing("last_scheduled_at_ms"), Below("last_scheduled_at_ms", key.scheduled_at_ms))
+    known = Is("name", key.name)
+    last = {
+        "run_id": key.run_id,
+        "status": status,
+        "scheduled_at_ms": key.scheduled_at_ms,
+        "ended_at_ms": now_ms,
+    }
+    changes = {"last": last, "last_scheduled_at_ms": key.scheduled_at_ms}
+    commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))

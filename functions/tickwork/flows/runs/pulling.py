@@ -1,0 +1,134 @@
+"""Leasing runs for workers that can not reach the queue: receive, start, and keep the message as a worker would (W8).
+
+Protects no-lost-timer: a message stays in its queue, hidden for as long as the lease, until its run has ended; so a
+worker that never got the answer, or died, is noticed by the next receive. It is deleted on a later call that hands
+its receipt back, or else by the start that it then meets. A crash
+- before the start: the message comes back after `HIDE_S`;
+- after the start: the lease lapses, the message comes back, that start records the attempt as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tickwork.core.errors import WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.keys import parse_ref
+from tickwork.core.ledger.messages import read_ready
+from tickwork.core.ledger.records import Run
+from tickwork.core.runs.attempts import LEASE_S_MAX, LEASE_S_MIN, Declined, StartRequest
+from tickwork.flows.runs import worker_calls
+from tickwork.ports import InMessage, Ports, ready_queue
+
+HIDE_S = 60
+"""How long a received message stays hidden before its run has started: all starts of one call fit in it."""
+RECEIVE_MAX = 10
+LATER_S_MAX = 900
+BUSY_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A run that has been started for the caller: its message, itself, its payload (JSON text) if kept apart."""
+
+    message: dict[str, Any]
+    run: Run
+    payload: str | None
+    receipt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A message that started nothing: kept in its queue, hidden for a while, or deleted."""
+
+    kept: bool
+
+
+def lease_runs(ports: Ports, pool: str, worker: str, *, limit: int, lease_s: int | None, wait_s: int) -> list[Leased]:
+    """Up to `limit` runs of a pool, started. Waits up to `wait_s` for the first message; may find none."""
+    leased: list[Leased] = []
+    for message in receive(ports, pool, limit, wait_s):
+        started = start_message(ports, pool, message, worker, lease_s)
+        if isinstance(started, Leased):
+            leased.append(started)
+    return leased
+
+
+def receive(ports: Ports, pool: str, limit: int, wait_s: int) -> Iterator[InMessage]:
+    """Messages, ten to a call; only the first call waits, and one that brings less than it could is the last."""
+    left = limit
+    while left > 0:
+        asked = min(left, RECEIVE_MAX)
+        wait_s = wait_s if left == limit else 0
+        found = ports.receiver.receive(ready_queue(pool), limit=asked, wait_s=wait_s, hide_s=HIDE_S)
+        yield from found
+        left -= len(found)
+        if len(found) < asked:
+            return
+
+
+def start_message(ports: Ports, pool: str, message: InMessage, worker: str, lease_s: int | None) -> Leased | Settled:
+    """Start the run of a message, and keep or delete the message as the worker protocol demands."""
+    receipt = receipt_of(pool, message.receipt)
+    try:
+        body = read_ready(message.body)
+    except ValueError as error:
+        # Left where it is: after enough receives SQS moves it to the pool's dead-letter queue.
+        ports.signals.count("runs.bad_messages_total", pool=pool)
+        ports.signals.log("bad_message", why=str(error), body=message.body[:200])
+        return Settled(kept=True)
+    try:
+        result = worker_calls.start(ports, _request(ports, body, worker, lease_s), body.get("payload_id"))
+    except WorldError as error:
+        ports.signals.log("lease_busy", ref=body["ref"], error=repr(error))
+        hide(ports, receipt, BUSY_S)
+        return Settled(kept=True)
+    if isinstance(result, Declined):
+        _settle(ports, receipt, result)
+        return Settled(kept=not result.discard)
+    left_ms = result.run.lease_until_ms - ports.clock.now_ms()
+    hide(ports, receipt, -(-left_ms // SECOND_MS) + 1)
+    return Leased(body, result.run, result.payload, receipt)
+
+
+def _request(ports: Ports, body: dict[str, Any], worker: str, lease_s: int | None) -> StartRequest:
+    asked_s = min(max(lease_s or body["lease_s"], LEASE_S_MIN), LEASE_S_MAX)
+    retry = parse_ref(body["retry_ref"]) if "retry_ref" in body else None
+    dispatched = (body.get("dispatched_at_ms", 0), body.get("dispatched_by", ""))
+    return StartRequest(
+        parse_ref(body["ref"]), ports.ids.unique(), worker, asked_s, body["attempt"], retry, *dispatched
+    )
+
+
+def _settle(ports: Ports, receipt: str, declined: Declined) -> None:
+    if declined.discard:
+        discard(ports, receipt)
+    else:
+        hide(ports, receipt, min(max(-(-declined.retry_after_ms // SECOND_MS), 1), LATER_S_MAX))
+
+
+# --- receipts: opaque to the worker, `pool:receipt handle` to us -----------------------------------------------
+
+
+def receipt_of(pool: str, handle: str) -> str:
+    return f"{pool}:{handle}"
+
+
+def hide(ports: Ports, receipt: str, seconds: int) -> None:
+    """Keep a leased run's message hidden. Failing that it only comes back early, and its start is declined."""
+    pool, _, handle = receipt.partition(":")
+    try:
+        ports.receiver.hide(ready_queue(pool), handle, seconds)
+    except WorldError as error:
+        ports.signals.log("message_not_hidden", pool=pool, error=repr(error))
+
+
+def discard(ports: Ports, receipt: str) -> None:
+    """Delete the message of a run that has ended. Failing that it comes back, and the next start discards it."""
+    pool, _, handle = receipt.partition(":")
+    try:
+        ports.receiver.delete(ready_queue(pool), handle)
+    except WorldError as error:
+        ports.signals.log("message_not_deleted", pool=pool, error=repr(error))

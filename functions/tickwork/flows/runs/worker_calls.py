@@ -1,0 +1,206 @@
+"""The worker's calls: start, heartbeat, complete. Each decides on the item as it stands and writes conditionally.
+
+Protects one-attempt-running, one-owner-effect and cancelled-stays. A duplicate message dies in `start`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import PAYLOADS
+from tickwork.core.ledger.work import ORDINARY, Work
+from tickwork.core.ledger.writes import Committed, Refused
+from tickwork.core.runs import attempts, endings
+from tickwork.core.runs.attempts import Declined, Granted, StartRequest, Try
+from tickwork.core.runs.endings import Failure
+from tickwork.core.runs.slots import NO_SLOT
+from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_run
+from tickwork.flows.runs import finishing, taking_slots
+from tickwork.flows.runs.finishing import Ended
+from tickwork.ports import Ports
+
+DECIDE_TRIES_MAX = 4
+"""Each lost race moves the run on; four in a row is a storm, and the message comes back anyway."""
+
+
+NO_DEFINITION = "no_definition"
+NOT_DUPLICATES = frozenset({NO_DEFINITION, NO_SLOT})
+NO_DEFINITION_RETRY_MS = 60_000
+"""A limited run whose definition can not be found is not started on a guess; its message waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A granted claim: the run as it now stands, and its payload when that is kept apart (JSON text)."""
+
+    run: Run
+    payload: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """An accepted heartbeat: the lease now lasts until this. `cancel`: stop, and complete it as cancelled."""
+
+    lease_until_ms: int
+    cancel: bool = False
+
+
+def start(ports: Ports, request: StartRequest, payload_id: str | None = None) -> Started | Declined:
+    """Claim a run for one attempt. One claim per attempt passes; `Declined` says whether to discard the message."""
+    now_ms = ports.clock.now_ms()
+    early = attempts.too_early(request, now_ms)
+    if early is not None:
+        return early
+    decision: Granted | Declined | Try
+    decision = Try((attempts.first_start(request, now_ms),)) if request.retry is None else _decide(ports, request)
+    for _ in range(DECIDE_TRIES_MAX):
+        if isinstance(decision, Granted):
+            return _granted(ports, decision.run, payload_id)
+        if isinstance(decision, Declined):
+            if decision.reason not in NOT_DUPLICATES:
+                ports.signals.count("runs.duplicate_total", reason=decision.reason)
+            return decision
+        result = finishing.commit_end(ports, decision.writes) if decision.ends else commit(ports, *decision.writes)
+        if isinstance(result, Committed) and decision.ends:
+            finishing.note_end(ports, request.key, decision.ends, decision.reason, now_ms)
+            return Declined(decision.ends, discard=True)
+        if isinstance(result, Committed) and result.item is not None:
+            decision = Granted(Run.from_item(result.item))
+        else:
+            alone = isinstance(result, Refused) and len(decision.writes) == 1
+            if alone and isinstance(result, Refused):
+                standing = None if result.only is None else Run.from_item(result.only)
+            else:
+                standing = read_run(ports, request.key)
+            decision = _decide_on(ports, request, standing)
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
+
+
+def _decide(ports: Ports, request: StartRequest) -> Granted | Declined | Try:
+    return _decide_on(ports, request, read_run(ports, request.key))
+
+
+def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted | Declined | Try:
+    is_lapsed = run is not None and run.status == lifecycle.RUNNING and run.claim != request.claim
+    work: Work | None = ORDINARY
+    if run is not None and not run.ended and (run.guarded or is_lapsed):
+        work = reading.work_of(ports, run)
+        if work is None and run.guarded:
+            ports.signals.log("definition_missing", ref=request.key.ref)
+            return Declined(NO_DEFINITION, discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
+    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
+    decision = attempts.decide_start(run, request, work or ORDINARY, now_ms, retention_s)
+    if isinstance(decision, Try) and is_lapsed:
+        ports.signals.count("worker.lease_expired_while_running_total")
+    if isinstance(decision, Try) and not decision.ends and run is not None and work is not None and work.resources:
+        return taking_slots.take_slots(ports, run, work, decision, request.claim)
+    return decision
+
+
+def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started:
+    if run.attempt > 1:
+        ports.signals.count("runs.attempts_gt_1_total", team=run.key.team)
+    wanted = run.work.payload_id if run.work is not None else payload_id
+    if wanted is None or not wanted.startswith(f"{run.key.job_id}#"):
+        return Started(run)
+    item = ports.store.get(PAYLOADS, {"payload_id": wanted})
+    return Started(run, None if item is None else str(item["payload"]))
+
+
+def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | Declined:
+    """Extend the lease of a running attempt; declined when it is not this token's any more, or has taken too long."""
+    now_ms = ports.clock.now_ms()
+    result = commit(ports, attempts.heartbeat(key, token, lease_s, now_ms))
+    for _ in range(DECIDE_TRIES_MAX):
+        if isinstance(result, Committed):
+            assert result.item is not None, "a single update answers with the item"
+            return _beat(Run.from_item(result.item))
+        run = None if result.only is None else Run.from_item(result.only)
+        if run is not None and endings.recorded_outcome(run, token) == endings.TIMED_OUT:
+            finishing.see_to_retry(ports, run)
+            return Declined(endings.TIMED_OUT, discard=True)
+        if run is None or not endings.holds(run, token):
+            return attempts.stale(run)
+        if run.stop_at_ms and run.stop_at_ms <= ports.clock.now_ms():
+            return _time_out(ports, run)
+        if not attempts.is_longer(run, lease_s, now_ms):
+            return _beat(run)  # it lasts longer already: our own first try, or a faster clock's
+        result = commit(ports, attempts.bounded_heartbeat(run, lease_s, now_ms))
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
+
+
+def _beat(run: Run) -> Beat:
+    return Beat(run.lease_until_ms, bool(run.cancel_requested))
+
+
+def _time_out(ports: Ports, run: Run) -> Declined:
+    """The attempt has taken as long as it may: it is ended, and the worker told to stop. Its lease has lapsed."""
+    if finishing.end_attempt(ports, run, endings.TOO_LONG) is None:
+        return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
+    ports.signals.count("runs.timed_out_total", team=run.key.team)
+    return Declined(endings.TIMED_OUT, discard=True)
+
+
+def complete(ports: Ports, key: LedgerKey, token: int) -> Ended | Declined:
+    """Record success; the message may be deleted once this is accepted. Repeating it is harmless."""
+    retention_s = ports.layout.retention_s
+    result = commit(ports, endings.succeed(key, token, ports.clock.now_ms(), retention_s))
+    for _ in range(DECIDE_TRIES_MAX):
+        if isinstance(result, Committed):
+            finishing.note_outcome(ports, key, lifecycle.SUCCEEDED, ports.clock.now_ms())
+            return Ended(lifecycle.SUCCEEDED)
+        item = result.failed.get(0)
+        run = None if item is None else Run.from_item(item)
+        if run is not None and run.status == lifecycle.SUCCEEDED and run.token == token:
+            return Ended(lifecycle.SUCCEEDED)  # accepted before; that reply was lost
+        if run is None or not endings.holds(run, token):
+            return _refuse(ports, run)
+        result = finishing.commit_end(ports, endings.succeed_holding(run, ports.clock.now_ms(), retention_s))
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
+
+
+def fail(
+    ports: Ports,
+    key: LedgerKey,
+    token: int,
+    error: str,
+    *,
+    permanent: bool,
+    error_class: str = "",
+    retry_after_s: int = 0,
+) -> Ended | Declined:
+    """Record a failed attempt: a retry timer with it in one transaction, or the end of the run."""
+    return _end_with(ports, key, token, Failure(endings.FAILED, error, error_class, retry_after_s, permanent))
+
+
+def acknowledge_cancel(ports: Ports, key: LedgerKey, token: int, error: str = "") -> Ended | Declined:
+    """The worker has stopped the run because it was asked to. Declined when nobody had asked."""
+    return _end_with(ports, key, token, Failure(endings.CANCELLED, error))
+
+
+def _end_with(ports: Ports, key: LedgerKey, token: int, failure: Failure) -> Ended | Declined:
+    for _ in range(DECIDE_TRIES_MAX):
+        run = read_run(ports, key)
+        if run is None:
+            return _refuse(ports, None)
+        if endings.recorded_outcome(run, token) == failure.outcome:
+            return finishing.see_to_retry(ports, run)
+        if not endings.holds(run, token):
+            return _refuse(ports, run)
+        if failure.outcome == endings.CANCELLED and not run.cancel_requested:
+            return Declined("not_cancelled", discard=False)
+        ended = finishing.end_attempt(ports, run, failure)
+        if ended is not None:
+            return ended
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
+
+
+def _refuse(ports: Ports, run: Run | None) -> Declined:
+    ports.signals.count("runs.stale_token_total")
+    return attempts.stale(run)

@@ -1,0 +1,70 @@
+"""The API and the windows as processes that end on SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+
+from tickwork.api.app import build_app
+from tickwork.aws.push_http import SocketPoster
+from tickwork.aws.wiring import aws_ports, sqs_client
+from tickwork.core.errors import WorldError
+from tickwork.flows.runs.pushing import Pusher, push_some
+from tickwork.local.server import serve
+from tickwork.local.signals import LineSignals, log_lines_to_stderr
+from tickwork.local.windows import Windows
+from tickwork.ports import PUSH_POOL, Ports
+from tickwork.settings import BadSetting, PushSecrets, Settings
+
+PUSH_WAIT_S = 5
+PAUSE_S = 1.0
+
+
+def serve_api_until_told(port: int) -> None:
+    log_lines_to_stderr()
+    ports = aws_ports(Settings.from_environ(), LineSignals(), receives=True)
+    server = serve(lambda: build_app(ports), port)
+    # `shutdown` waits for the loop of `serve_forever`, which is this thread's: it needs another.
+    _on_end(lambda: threading.Thread(target=server.shutdown).start())
+    server.serve_forever(poll_interval=0.1)
+    server.server_close()
+
+
+def serve_windows_until_told() -> None:
+    log_lines_to_stderr()
+    settings = Settings.from_environ()
+    windows = Windows(aws_ports(settings, LineSignals()), sqs_client(long_poll=True), settings.prefix)
+    _on_end(windows.stop)
+    windows.run()
+
+
+def serve_push_until_told(threads: int) -> None:
+    """Push runs to their URLs: some threads, each with one message at a time."""
+    log_lines_to_stderr()
+    settings = Settings.from_environ()
+    if PUSH_POOL not in settings.layout().pools:
+        raise BadSetting(f"TICKWORK_POOLS is {settings.pools!r}: without {PUSH_POOL} there is no queue of pushes")
+    ports = aws_ports(settings, LineSignals(), receives=True)
+    pusher = Pusher(SocketPoster(allow_private=settings.push_private), PushSecrets.from_environ().secrets)
+    ending = threading.Event()
+    _on_end(ending.set)
+    pool = [threading.Thread(target=_push_until, args=(ending, ports, pusher)) for _ in range(threads)]
+    for thread in pool:
+        thread.start()
+    for thread in pool:
+        thread.join()
+
+
+def _push_until(ending: threading.Event, ports: Ports, pusher: Pusher) -> None:
+    while not ending.is_set():
+        try:
+            push_some(ports, pusher, PUSH_POOL, wait_s=PUSH_WAIT_S)
+        except WorldError as error:
+            ports.signals.log("push_failed", error=repr(error))
+            ending.wait(PAUSE_S)
+
+
+def _on_end(stop: Callable[[], None]) -> None:
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: stop())

@@ -1,0 +1,181 @@
+"""One session of `tickwork dev`: start in order, show, end in order."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from tickwork.aws.provision import create_all
+from tickwork.aws.wiring import dynamodb_client, sqs_client
+from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.core.errors import TickworkError
+from tickwork.local import demo, endpoint
+from tickwork.local.endpoint import Endpoint
+from tickwork.local.processes import Child, Supervisor
+from tickwork.local.screen import Screen
+from tickwork.settings import Settings
+
+API_WITHIN_S = 30.0
+SHOW_EVERY_S = 1.0
+DEMO_WORKER = Path(__file__).parents[3] / "examples" / "demo_worker.py"
+
+SETTINGS = Settings(
+    prefix="tickwork-dev",
+    shards=4,
+    slices=2,
+    pools="default,payments,push",
+    retention_days=7,
+    push_private=True,  # the receiver of one who tries it out is on this machine
+)
+
+
+class NotStarted(TickworkError):
+    """A part of the session did not come up."""
+
+
+def only_session_of(state: Path) -> IO[str]:
+    """A lock on the state: of two sessions on it, the one that ends last would overwrite what the other saved."""
+    state.mkdir(parents=True, exist_ok=True)
+    lock = (state / "lock").open("w", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise NotStarted(f"another session uses {state}: end it, or name another folder with --state") from None
+    return lock
+
+
+class Session:
+    """Endpoint, tables, API, windows, pusher, worker, demo, screen: started in this order, ended in the other."""
+
+    def __init__(self, *, port: int, endpoint_port: int, state: Path, demo: bool) -> None:
+        self._port, self._state, self._demo = port, state.absolute(), demo
+        self._endpoint = Endpoint(
+            python=endpoint.default_python(),
+            port=endpoint_port,
+            state=self._state / "aws",
+            log=self._state / "logs" / "endpoint.log",
+        )
+        self._supervisor = Supervisor(self._children())
+        self._ending = threading.Event()
+        self._screen = Screen(self.url)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def run(self, seconds: float | None = None) -> None:
+        """Until Ctrl-C, SIGTERM, or `seconds` have passed."""
+        # Asked first: what listens there may be another session, which would answer as if it were this one's.
+        require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT")
+        require_free(self._port, "the API", "PORT")
+        lock = only_session_of(self._state)
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, self._on_signal)
+        began_s = time.monotonic()
+        try:
+            self._start()
+            if not self._ending.is_set():
+                self._screen.say(
+                    f"ready after {time.monotonic() - began_s:.1f} s; state and logs in {self._state.name}/"
+                )
+                self._show_until(None if seconds is None else began_s + seconds)
+        finally:
+            self._end()
+            lock.close()
+
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        self._ending.set()
+
+    def _start(self) -> None:
+        if self._demo and not DEMO_WORKER.exists():
+            raise NotStarted("the demo's worker is in the source tree's examples/: run from there, or with --no-demo")
+        self._screen.say(f"starting the AWS endpoint on {self._endpoint.url}")
+        self._endpoint.start()
+        os.environ.update(endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ())
+        create_all(dynamodb_client(), sqs_client(), SETTINGS)
+        self._screen.say(f"starting the API on {self.url}, the windows, a pusher and a worker")
+        self._supervisor.start()
+        client = self._wait_for_api()
+        if self._demo and client is not None:
+            demo.register_jobs(client)
+            created, cancelled = demo.create_holds(client, str(time.time_ns()))
+            self._screen.say(f"registered 2 jobs; {created} reservation holds made, {cancelled} of them cancelled")
+        self._screen.hints()
+
+    def _wait_for_api(self) -> ApiClient | None:
+        client = ApiClient(self.url, auth="none")
+        deadline_s = time.monotonic() + API_WITHIN_S
+        while time.monotonic() < deadline_s and not self._ending.is_set():
+            try:
+                client.call("GET", "/health", repeat=False)
+                return client
+            except (ApiUnreachable, ApiRefused):
+                self._supervisor.look_after()
+                time.sleep(0.1)
+        if self._ending.is_set():
+            return None
+        raise NotStarted(f"the API did not answer on {self.url}: is the port taken? See {self._state}/logs/api.log")
+
+    def _show_until(self, deadline_s: float | None) -> None:
+        while not self._ending.wait(SHOW_EVERY_S):
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                return
+            if not self._endpoint.is_running():
+                raise NotStarted(f"the AWS endpoint has ended: see {self._state}/logs/endpoint.log")
+            for message in self._supervisor.look_after():
+                self._screen.say(message)
+            self._screen.update()
+
+    def _end(self) -> None:
+        self._screen.close()
+        self._screen.say("ending: worker, pusher, windows, API, then the endpoint, which saves its state")
+        self._supervisor.stop()
+        if not self._endpoint.stop():
+            self._screen.say("the endpoint had to be killed: what changed since the start is not saved")
+
+    def _children(self) -> list[Child]:
+        environ = endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ()
+        environ |= {"TICKWORK_API_URL": self.url, "DEMO_BOOKS": str(self._state / "demo-books.sqlite")}
+        logs = self._state / "logs"
+        children = [
+            Child("API", ("serve", "api", "--port", str(self._port)), environ, logs / "api.log"),
+            Child("windows", ("serve", "windows"), environ, logs / "windows.log"),
+            Child("pusher", ("serve", "push"), environ | self._push_secrets(), logs / "push.log"),
+        ]
+        if self._demo:
+            arguments = ("worker", f"{DEMO_WORKER}:app", "--pool", demo.POOL)
+            children.append(Child("worker", arguments, environ, logs / "worker.log"))
+        return children
+
+    def _push_secrets(self) -> dict[str, str]:
+        """Those of the environment, or one of this state's own, made the first time."""
+        kept = self._state / "push-secret"
+        if "TICKWORK_PUSH_SECRETS" in os.environ:
+            return {}
+        if not kept.exists():
+            self._state.mkdir(parents=True, exist_ok=True)
+            kept.touch(0o600)
+            kept.write_text(secrets.token_hex(32), encoding="utf-8")
+        return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}
+
+
+def require_free(port: int, what: str, variable: str) -> None:
+    """NotStarted when something listens on the port already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have just ended do not count
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise NotStarted(
+                f"port {port} can not be had for {what} ({error.strerror}): does another `make run` use it? "
+                f"Name another with {variable}=..."
+            ) from None

@@ -1,0 +1,197 @@
+"""The only ways out of the service: a clock, a store, a sender, a receiver, signals, and unique ids.
+
+Production passes boto3-backed ones, tests in-memory or emulator-backed ones, the simulator ones that crash,
+stall and repeat. Ports know values of the core and nothing of any service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tickwork.core.ledger.queues import TICKS_QUEUE as TICKS_QUEUE
+from tickwork.core.ledger.queues import ready_queue as ready_queue
+from tickwork.core.ledger.tables import Index, Table
+from tickwork.core.ledger.writes import Committed, Item, Refused, Write
+from tickwork.core.runs.push_targets import Target
+from tickwork.core.runs.pushes import Answer
+
+
+class Clock(Protocol):
+    """The wall clock says what is due; the monotonic one bounds trust in a lease. Both in milliseconds."""
+
+    def now_ms(self) -> int: ...
+
+    def monotonic_ms(self) -> int: ...
+
+    def sleep_ms(self, duration_ms: int) -> None: ...
+
+
+class Ids(Protocol):
+    def unique(self) -> str:
+        """A text nobody else will ever get: 20 lower-case hexadecimal digits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Items in key order; `more` is the sort key to go on after, or None when this was the last page."""
+
+    items: tuple[Item, ...]
+    more: str | None = None
+
+
+class Store(Protocol):
+    """The tables. Reads are strongly consistent unless they go through an index.
+
+    Every method may raise `Throttled`; `commit` also `Conflict` (try again) and `OutcomeUnknown` (look).
+    """
+
+    def get(self, table: Table, key: Item) -> Item | None: ...
+
+    def get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
+        """The items in the order of the keys, None where there is none. Keys must differ."""
+        ...
+
+    def query(
+        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+    ) -> Page:
+        """Items of one partition with first <= sort key <= last (and > after), ascending."""
+        ...
+
+    def query_index(
+        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+    ) -> tuple[list[Item], Item | None]:
+        """Keys found by an index (eventually consistent), and the position to go on after (None: no more)."""
+        ...
+
+    def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+        """A page of the whole table, in no order, and the position to go on after."""
+        ...
+
+    def commit(self, writes: Sequence[Write]) -> Committed | Refused:
+        """One conditional write, or 2 to 100 as one transaction (no item twice)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutMessage:
+    """A message to send; visible after `delay_s` (0 to 900). `group` spreads turns among tenants."""
+
+    body: str
+    delay_s: int = 0
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendReport:
+    """What did not go out: `failed` may be tried again; `refused` never will (index and why). The rest was sent.
+    `why` is the last thing that was said of those that failed."""
+
+    failed: tuple[int, ...] = ()
+    refused: tuple[tuple[int, str], ...] = ()
+    why: str = ""
+
+
+class Sender(Protocol):
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        """Send any number of messages to a queue by its name (`ticks`, `ready-<pool>`)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InMessage:
+    """A received message, hidden from others for a while. `receipt` hides it longer, or deletes it."""
+
+    receipt: str
+    body: str
+
+
+class Receiver(Protocol):
+    """Ready queues, received on behalf of workers that can not reach them. May raise `Throttled`."""
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
+        """Up to `limit` messages (1 to 10), waiting up to `wait_s` (0 to 20) for the first."""
+        ...
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        """Keep a received message hidden for so long from now; 0 shows it at once."""
+        ...
+
+    def delete(self, queue: str, receipt: str) -> None: ...
+
+
+class NoReceiver:
+    """For processes that receive nothing."""
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:  # noqa: ARG002
+        return []
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        pass
+
+    def delete(self, queue: str, receipt: str) -> None:
+        pass
+
+
+class Poster(Protocol):
+    """HTTP POST to a push target. Every address that its name resolves to is checked, and connected to as checked;
+    redirects too. Never raises for what the network does: that is an answer with status 0."""
+
+    def post(self, target: Target, body: bytes, headers: Mapping[str, str], *, timeout_ms: int) -> Answer: ...
+
+
+class Signals(Protocol):
+    """What the service says of itself: counters, measurements and structured log lines with a stable `action`."""
+
+    def count(self, metric: str, n: int = 1, **labels: str) -> None: ...
+
+    def observe(self, metric: str, value: float, **labels: str) -> None: ...
+
+    def log(self, action: str, **facts: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How timers are spread, and how long things are kept. `shards_before` is the previous number of shards while
+    items of that layout may still be pending: windows read both."""
+
+    cell: str = "main"
+    shards: int = 4
+    slices: int = 2
+    shards_before: int = 0
+    pools: tuple[str, ...] = ("default",)
+    retention_s: int = 30 * 86_400
+    push_private: bool = False
+    """Whether pushes may reach private addresses: on one's own machine only."""
+    require_certificates: bool = False
+    """Jobs that declare side effects must come with the certificate of `tickwork verify`."""
+    slice_capacity_per_s: int = 500
+    """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
+
+    def slice_of(self, shard: int) -> int:
+        return shard % self.slices
+
+    def shards_of(self, slice_no: int) -> range:
+        return range(slice_no, max(self.shards, self.shards_before), self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything a flow may reach, and the layout it works in."""
+
+    clock: Clock
+    store: Store
+    sender: Sender
+    signals: Signals
+    ids: Ids
+    layout: Layout = field(default_factory=Layout)
+    receiver: Receiver = field(default_factory=NoReceiver)
+    slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
+    nothing else may be remembered between calls."""
+
+
+PUSH_POOL = "push"
+"""The pool of runs whose target is a URL. An environment that has it runs a pusher for it."""

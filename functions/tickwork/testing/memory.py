@@ -1,0 +1,166 @@
+"""The in-memory store: the reference the DynamoDB store is held against, and what the simulator runs on.
+
+Atomic because every method is one step; it knows no clock, so nothing expires.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tickwork.core.errors import InvariantViolated
+from tickwork.core.ledger.tables import Index, Table
+from tickwork.core.ledger.writes import (
+    TRANSACTION_WRITES_MAX,
+    Absent,
+    AllOf,
+    AnyOf,
+    Anyway,
+    Below,
+    Check,
+    Committed,
+    Condition,
+    Delete,
+    Is,
+    Item,
+    Missing,
+    Put,
+    Refused,
+    Update,
+    Write,
+)
+from tickwork.ports import Page
+
+
+class MemoryStore:
+    """A `ports.Store` in dictionaries: per table, per partition, items by sort key with the keys kept sorted."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, dict[str, dict[str, Item]]] = defaultdict(lambda: defaultdict(dict))
+        self._sorted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+
+    def get(self, table: Table, key: Item) -> Item | None:
+        item = self._find(table, key)
+        return None if item is None else dict(item)
+
+    def get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
+        if len({table.key_of(key) for key in keys}) != len(keys):
+            raise InvariantViolated("get_many was asked for one key twice")
+        return [self.get(table, key) for key in keys]
+
+    def query(
+        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+    ) -> Page:
+        order = self._sorted[table.name].get(partition, [])
+        begin = bisect_left(order, first) if after is None else bisect_right(order, max(after, first))
+        found = order[begin : min(bisect_right(order, last), begin + limit)]
+        items = self._tables[table.name][partition]
+        page = tuple(dict(items[sort_key]) for sort_key in found)
+        return Page(page, found[-1] if len(found) == limit else None)
+
+    def query_index(
+        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+    ) -> tuple[list[Item], Item | None]:
+        names = (index.sort_key, *_key_names(table))
+        rows = sorted(
+            (
+                tuple(item[name] for name in names)
+                for item in self.items(table)
+                if self._indexed(item, index, partition)
+            ),
+            reverse=descending,
+        )
+        if after is not None:
+            position = tuple(after[name] for name in names)
+            rows = [row for row in rows if (row < position if descending else row > position)]
+        page = [{index.partition_key: partition, **dict(zip(names, row, strict=True))} for row in rows[:limit]]
+        return page, page[-1] if len(rows) > limit else None
+
+    def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+        items = sorted(self.items(table), key=table.key_of)
+        if after is not None:
+            items = [item for item in items if table.key_of(item) > table.key_of(after)]
+        page = items[:limit]
+        return page, page[-1] if len(items) > limit else None
+
+    def commit(self, writes: Sequence[Write]) -> Committed | Refused:
+        _check_transaction(writes)
+        failed = {
+            i: None if item is None else dict(item)
+            for i, write in enumerate(writes)
+            if not holds(write.condition, item := self._find(write.table, _key_of(write)))
+        }
+        if failed:
+            return Refused(failed)
+        for write in writes:
+            self._apply(write)
+        if len(writes) == 1 and isinstance(writes[0], Update):
+            return Committed(self.get(writes[0].table, writes[0].key))
+        return Committed()
+
+    def items(self, table: Table) -> list[Item]:
+        """Everything in a table, for checkers and tests."""
+        return [dict(item) for partition in self._tables[table.name].values() for item in partition.values()]
+
+    def _find(self, table: Table, key: Item) -> Item | None:
+        partition, sort = table.key_of(key)
+        return self._tables[table.name].get(partition, {}).get(sort)
+
+    @staticmethod
+    def _indexed(item: Item, index: Index, partition: str) -> bool:
+        return item.get(index.partition_key) == partition and index.sort_key in item
+
+    def _apply(self, write: Write) -> None:
+        if isinstance(write, Check):
+            return
+        partition, sort = write.table.key_of(_key_of(write))
+        items, order = self._tables[write.table.name][partition], self._sorted[write.table.name][partition]
+        if isinstance(write, Delete):
+            if items.pop(sort, None) is not None:
+                order.remove(sort)
+            return
+        if sort not in items:
+            insort(order, sort)
+        if isinstance(write, Put):
+            items[sort] = dict(write.item)
+            return
+        changed = {**items.get(sort, write.key), **write.set}
+        for name, more in write.append.items():
+            changed[name] = [*changed.get(name, []), *more]
+        for name in write.remove:
+            changed.pop(name, None)
+        items[sort] = changed
+
+
+def holds(condition: Condition, item: Item | None) -> bool:
+    """Whether a condition is true of an item (None: there is none)."""
+    match condition:
+        case Absent():
+            return item is None
+        case Is(attribute, value):
+            return item is not None and attribute in item and item[attribute] == value
+        case Missing(attribute):
+            return item is None or attribute not in item
+        case Below(attribute, value):
+            return item is not None and attribute in item and item[attribute] < value
+        case AllOf(conditions):
+            return all(holds(one, item) for one in conditions)
+        case AnyOf(conditions):
+            return any(holds(one, item) for one in conditions)
+        case Anyway():
+            return True
+
+
+def _key_of(write: Write) -> Item:
+    return write.item if isinstance(write, Put) else write.key
+
+
+def _key_names(table: Table) -> tuple[str, ...]:
+    return (table.partition_key,) if table.sort_key is None else (table.partition_key, table.sort_key)
+
+
+def _check_transaction(writes: Sequence[Write]) -> None:
+    places = [(write.table.name, *write.table.key_of(_key_of(write))) for write in writes]
+    if not 1 <= len(writes) <= TRANSACTION_WRITES_MAX or len(set(places)) != len(places):
+        raise InvariantViolated(f"a transaction has 1 to {TRANSACTION_WRITES_MAX} writes, no item twice: {places}")

@@ -1,0 +1,168 @@
+"""A simulated process: one invocation of a Lambda, one client call, one worker; with clocks of its own.
+
+Owns crashing and pausing. The production code inside sees plain ports; a crash is a `BaseException` that unwinds it
+at the call where it died, and nothing after that call happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from greenlet import greenlet
+
+from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
+from tickwork.testing.faults import pause_ms
+from tickwork.testing.ports import sim_ports
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tickwork.testing.world import SimWorld
+
+_LATENCIES_MS = (1, 1, 2, 2, 3, 4, 6, 9, 15, 40)
+_AFTER_SHARE = 0.2
+"""How often time passes between a call's effect and what its caller does next; else the next call parks anyway."""
+_LATE_EFFECT_MS = 45_000
+
+RUNNING, ENDED, FAILED, CRASHED = "running", "ended", "failed", "crashed"
+
+
+class Crashed(BaseException):
+    """The process is dead."""
+
+
+class Process:
+    """One process. `owed` are the pending items it has put behind a cursor and must see to before it answers;
+    `tokens` the fencing tokens it was granted, by slice or run; `gave_up` that its caller was told of a failure;
+    `began_ms` its own wall clock when it began."""
+
+    __slots__ = (
+        "_frozen_ms",
+        "began_ms",
+        "gave_up",
+        "host",
+        "kind",
+        "name",
+        "owed",
+        "ports",
+        "state",
+        "tokens",
+        "world",
+    )
+
+    def __init__(self, world: SimWorld, kind: str, body: Callable[[Process], None], host: int | None = None) -> None:
+        self.world = world
+        self.kind = kind
+        world.processes += 1
+        self.name = f"{kind}-{world.processes}"
+        self.host = world.rng.randrange(len(world.host_skews_ms)) if host is None else host
+        self.state = RUNNING
+        self.gave_up = False
+        self.owed: set[str] = set()
+        self.tokens: dict[str, int] = {}
+        self._frozen_ms = 0
+        self.began_ms = self.now_ms()
+        self.ports = sim_ports(self)
+        greenlet(self._run).switch(body)
+
+    def _run(self, body: Callable[[Process], None]) -> None:
+        world = self.world
+        try:
+            body(self)
+        except Crashed:
+            self.state = CRASHED
+            world.seen["crash"] += 1
+            world.trace(self.name, "CRASH", "")
+        except InvariantViolated as error:
+            self.state = FAILED
+            world.fail(Violation("never-caught", f"{self.name} raised InvariantViolated: {error}"))
+        except Violation as violation:
+            self.state = FAILED
+            world.fail(violation)
+        except Exception as error:  # noqa: BLE001 - whatever the code under test lets out is a finding
+            self.state = FAILED
+            world.fail(Violation("no-surprise", f"{self.name} raised {error!r}"), error)
+        else:
+            if self.state == RUNNING:
+                self.state = FAILED if self.gave_up else ENDED
+
+    # --- clocks -----------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """This host's wall clock: the true time, skewed."""
+        return self.world.kernel.now_ms + self.world.host_skews_ms[self.host]
+
+    def monotonic_ms(self) -> int:
+        """This host's monotonic clock: it may stand still while the process is frozen."""
+        return self.world.kernel.now_ms - self._frozen_ms
+
+    # --- port calls -------------------------------------------------------------------------------------------
+
+    def park(self) -> None:
+        world = self.world
+        world.kernel.park(_LATENCIES_MS[int(world.rng.random() * 10)])
+
+    def call[T](self, verb: str, detail: object, effect: Callable[[], T], *, commits: bool = False) -> T:
+        """One port call: park, let the swarm decide, take effect, perhaps park again."""
+        world = self.world
+        world.port_calls += 1
+        self.park()
+        faults = world.faults
+        fault = faults.draw(world.rng, faults.commit_table if commits else faults.call_table)
+        if fault is not None:
+            return self._faulty(fault, verb, detail, effect)
+        result = effect()
+        if world.timeline is not None:
+            world.trace(self.name, verb, detail, result)
+        if world.rng.random() < _AFTER_SHARE:
+            self.park()
+        return result
+
+    def _faulty[T](self, fault: str, verb: str, detail: object, effect: Callable[[], T]) -> T:
+        world = self.world
+        world.seen[fault] += 1
+        if world.timeline is not None:
+            world.trace(self.name, f"{verb} !{fault}", detail)
+        match fault:
+            case "crash_before":
+                raise Crashed
+            case "throttle":
+                raise Throttled("simulated")
+            case "conflict":
+                raise Conflict("simulated")
+            case "unknown_lost":
+                raise OutcomeUnknown("simulated: it never arrived")
+            case "unknown_late":
+                late_ms = world.rng.randint(1, _LATE_EFFECT_MS)
+                world.kernel.at(world.kernel.now_ms + late_ms, lambda: self._late(verb, detail, effect))
+                raise OutcomeUnknown("simulated: it arrives late")
+            case "pause_before":
+                self._pause()
+        result = effect()
+        if world.timeline is not None:
+            world.trace(self.name, verb, detail, result)
+        match fault:
+            case "crash_after":
+                raise Crashed
+            case "unknown_done":
+                raise OutcomeUnknown("simulated: the reply was lost")
+            case "pause_after":
+                self._pause()
+        return result
+
+    def _late(self, verb: str, detail: object, effect: Callable[[], Any]) -> None:
+        try:
+            result = effect()
+        except Violation as violation:
+            self.world.fail(violation)
+            return
+        self.world.trace(self.name, f"{verb} (late)", detail, result)
+
+    def _pause(self) -> None:
+        world = self.world
+        duration_ms = pause_ms(world.rng)
+        if world.faults.strikes(world.rng, "freeze"):
+            world.seen["freeze"] += 1
+            self._frozen_ms += duration_ms
+        world.trace(self.name, "PAUSE", f"{duration_ms / 1000:.1f} s")
+        world.kernel.park(duration_ms)

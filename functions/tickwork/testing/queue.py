@@ -1,0 +1,196 @@
+"""Simulated queues: delays, visibility, redelivery, at-least-once, any order.
+
+A queue delivers: when a message becomes visible, its consumer is started with it. What the consumer does not delete
+comes back after the visibility timeout. `SimSender` and `SimSqs` are what one process sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import batched
+from typing import TYPE_CHECKING, Protocol
+
+from botocore.exceptions import ClientError
+
+from tickwork.core.errors import WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.queues import Queue
+from tickwork.ports import TICKS_QUEUE, OutMessage, SendReport
+
+if TYPE_CHECKING:
+    from tickwork.testing.process import Process
+    from tickwork.testing.world import SimWorld
+
+_BATCH_MAX = 10
+_DELIVERY_MS = 300
+"""A message is delivered up to this late even on a good day, which reorders messages."""
+_LATE_MS = 60_000
+_NO_CONSUMER_MS = 1_000
+
+
+@dataclass(slots=True)
+class Message:
+    id: int
+    body: str
+    visible_at_ms: int
+    receives: int = 0
+
+
+class SimQueue:
+    """One queue. `consumer` gets the messages of a delivery; `is_served` says whether there is anybody to."""
+
+    def __init__(
+        self, world: SimWorld, queue: Queue, consumer: Callable[[list[Message]], None], batch_max: int
+    ) -> None:
+        self.world = world
+        self.name = queue.name
+        self.visibility_ms = queue.visibility_s * SECOND_MS
+        self.receives_max = queue.receives_max
+        self.consumer = consumer
+        self.batch_max = batch_max
+        self.messages: dict[int, Message] = {}
+        self.served_from_ms = 0
+        self.refuses_until_ms = 0
+        self._ids = 0
+
+    def put(self, body: str, delay_ms: int) -> None:
+        """A message is in the queue, visible after the delay and a little later than that."""
+        world = self.world
+        self._ids += 1
+        visible_at_ms = world.kernel.now_ms + delay_ms + int(world.rng.random() ** 2 * _DELIVERY_MS)
+        self.messages[self._ids] = Message(self._ids, body, visible_at_ms)
+        self._wake(self._ids, visible_at_ms)
+
+    def delete(self, message_id: int) -> None:
+        self.messages.pop(message_id, None)
+
+    def delay(self, message_id: int, delay_ms: int) -> None:
+        """ChangeMessageVisibility."""
+        message = self.messages.get(message_id)
+        if message is not None:
+            message.visible_at_ms = self.world.kernel.now_ms + delay_ms
+            self._wake(message_id, message.visible_at_ms)
+
+    def _wake(self, message_id: int, when_ms: int) -> None:
+        self.world.kernel.at(when_ms, lambda: self._deliver(message_id))
+
+    def _deliver(self, message_id: int) -> None:
+        now_ms = self.world.kernel.now_ms
+        if now_ms < self.served_from_ms:
+            if message_id in self.messages:
+                self._wake(message_id, self.served_from_ms + _NO_CONSUMER_MS)
+            return
+        batch = [m for m in (self.messages.get(message_id),) if m is not None and m.visible_at_ms <= now_ms]
+        if not batch:
+            return
+        if self.batch_max > 1:
+            batch += [m for m in self.messages.values() if m.visible_at_ms <= now_ms and m.id != message_id]
+            del batch[self.batch_max :]
+        for message in batch:
+            message.receives += 1
+            message.visible_at_ms = now_ms + self.visibility_ms
+            if message.receives > self.receives_max:
+                del self.messages[message.id]
+            else:
+                self._wake(message.id, message.visible_at_ms)
+        self.consumer(batch)
+
+
+class SimSender:
+    """A `ports.Sender` as one process sees it: batches of ten, each a call that may fail in part."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        failed: list[int] = []
+        refused: list[tuple[int, str]] = []
+        target = self._process.world.queues[queue]
+        for batch in batched(enumerate(messages), _BATCH_MAX):
+            try:
+                report = self._process.call(
+                    f"send {queue}", [message for _, message in batch], partial(self._send, target, batch)
+                )
+            except WorldError:  # the adapter reports a throttle or a lost connection as failed
+                failed += [index for index, _ in batch]
+                continue
+            failed += report.failed
+            refused += report.refused
+        return SendReport(tuple(failed), tuple(refused))
+
+    def _send(self, target: SimQueue, batch: Sequence[tuple[int, OutMessage]]) -> SendReport:
+        failed: list[int] = []
+        refused: list[tuple[int, str]] = []
+        world = self._process.world
+        faults, rng = world.faults, world.rng
+        ticks = target.name == TICKS_QUEUE
+        down = world.kernel.now_ms < target.refuses_until_ms
+        for index, message in batch:
+            if down or faults.strikes(rng, "send_failed"):
+                world.seen["send_failed"] += 1
+                failed.append(index)
+                continue
+            if not ticks and faults.strikes(rng, "send_refused"):
+                world.seen["send_refused"] += 1
+                world.checks.refused(message.body)
+                refused.append((index, "simulated"))
+                continue
+            self._accept(target, message, "tick" if ticks else "message")
+            if faults.strikes(rng, "send_failed_but_sent"):
+                world.seen["send_failed_but_sent"] += 1
+                failed.append(index)
+        return SendReport(tuple(failed), tuple(refused))
+
+    def _accept(self, target: SimQueue, message: OutMessage, what: str) -> None:
+        world = self._process.world
+        faults, rng = world.faults, world.rng
+        delay_ms = message.delay_s * 1_000
+        if what == "message":
+            world.checks.sent(self._process, message.body, world.kernel.now_ms + delay_ms)
+        if faults.strikes(rng, f"{what}_lost"):
+            world.seen[f"{what}_lost"] += 1
+            return
+        if faults.strikes(rng, f"{what}_late"):
+            world.seen[f"{what}_late"] += 1
+            delay_ms += rng.randrange(_LATE_MS)
+        target.put(message.body, delay_ms)
+        if faults.strikes(rng, f"{what}_doubled"):
+            world.seen[f"{what}_doubled"] += 1
+            target.put(message.body, delay_ms + rng.randrange(_LATE_MS))
+
+
+class Caller(Protocol):
+    def call[T](self, verb: str, detail: object, effect: Callable[[], T]) -> T: ...
+
+
+class Delays(Protocol):
+    def delay(self, message_id: int, delay_ms: int) -> None: ...
+
+
+class SimSqs:
+    """The two calls of an SQS client that `aws.ticks` makes, as one process sees them."""
+
+    def __init__(self, process: Caller, queue: Delays) -> None:
+        self._process = process
+        self._queue = queue
+
+    def get_queue_url(self, *, QueueName: str) -> dict[str, str]:  # noqa: N803 - boto3's spelling
+        return {"QueueUrl": QueueName}
+
+    def change_message_visibility(
+        self,
+        *,
+        QueueUrl: str,  # noqa: N803
+        ReceiptHandle: str,  # noqa: N803
+        VisibilityTimeout: int,  # noqa: N803
+    ) -> None:
+        try:
+            self._process.call(
+                "delay tick",
+                f"{QueueUrl} {VisibilityTimeout} s",
+                lambda: self._queue.delay(int(ReceiptHandle), VisibilityTimeout * 1_000),
+            )
+        except WorldError as error:
+            raise ClientError({"Error": {"Code": "RequestThrottled"}}, "ChangeMessageVisibility") from error

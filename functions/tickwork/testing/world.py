@@ -1,0 +1,57 @@
+"""What simulated processes, queues and stores need of the world they live in. A test's world has at least this."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tickwork.ports import Layout
+from tickwork.testing.faults import Faults
+from tickwork.testing.kernel import Kernel
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tickwork.testing.process import Process
+    from tickwork.testing.queue import SimQueue
+    from tickwork.testing.store import Change, WatchedStore
+
+
+class Observer(Protocol):
+    """Hears of every write that took effect and of every message as it leaves. What it raises ends the history."""
+
+    def committed(self, process: Process, changes: tuple[Change, ...]) -> None: ...
+
+    def sent(self, process: Process, body: str, visible_at_ms: int) -> None: ...
+
+    def refused(self, body: str) -> None: ...
+
+
+class SimWorld(Protocol):
+    """Everything of one seed. `seen` counts outcomes; `timeline` is None where nobody wants to read it."""
+
+    seed: int
+    rng: Random
+    kernel: Kernel
+    faults: Faults
+    tables: WatchedStore
+    seen: Counter[str]
+    timeline: list[Any] | None
+    host_skews_ms: list[int]
+    slices_seen: list[set[str]]
+    port_calls: int
+    processes: int
+    ids: int
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def queues(self) -> dict[str, SimQueue]: ...
+
+    @property
+    def checks(self) -> Observer: ...
+
+    def fail(self, violation: Violation, cause: BaseException | None = None) -> None: ...
+
+    def trace(self, who: str, what: str, detail: object, result: object = None) -> None: ...

@@ -1,0 +1,62 @@
+"""`python -m tests.simulator`: run seeds, replay one, or check that the planted bugs are found."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.simulator.coverage import missing
+from tests.simulator.run import CORPUS, Figures, replay, run_seeds
+
+_FRESH_MAX = 500
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
+    parser.add_argument("--seed", type=int, help="replay this seed and print its timeline")
+    parser.add_argument("--seeds", type=int, help="run this many seeds, from --first on")
+    parser.add_argument("--first", type=int, default=0, help="the first seed of --seeds (default 0)")
+    parser.add_argument("--violations", type=int, default=5, help="stop after this many violations (default 5)")
+    parser.add_argument("--mutants", action="store_true", help="check that each planted bug is found")
+    parser.add_argument("--only", default="", help="of the mutants, those whose name contains this")
+    chosen = parser.parse_args(arguments)
+    if chosen.mutants:
+        from tests.simulator.mutants import check_all
+
+        return check_all(chosen.only, chosen.seeds)
+    if chosen.seed is not None:
+        lines = list(replay(chosen.seed))
+        print("\n".join(lines))
+        return int(any(f"seed {chosen.seed} VIOLATES" in line for line in lines))
+    if chosen.seeds is not None:
+        seeds = range(chosen.first, chosen.first + chosen.seeds)
+        return _run("seeds", seeds, chosen.violations)
+    fresh = time.time_ns() // 1_000_000_000  # a new stretch of seeds each second, printed so that it can be repeated
+    status = _run("corpus", CORPUS, chosen.violations)
+    return status or _run("fresh seeds", range(fresh, fresh + _FRESH_MAX), chosen.violations)
+
+
+def _run(what: str, seeds: range, violations_max: int) -> int:
+    print(f"{what} {seeds.start} to {seeds.stop - 1}")
+    began = time.process_time()  # a shared machine should not blur the figure: one core's time is what is meant
+    figures = run_seeds(seeds, violations_max=violations_max, report=lambda line: print(line, flush=True))
+    _print(figures, time.process_time() - began)
+    unseen = missing(figures.seen) if figures.seeds >= len(CORPUS) else []
+    for name in unseen:
+        print(f"NOT SEEN: {name}")
+    return int(bool(figures.violations or unseen))
+
+
+def _print(figures: Figures, took_s: float) -> None:
+    for name, count in sorted(figures.seen.items()):
+        print(f"  {count:9d}  {name}")
+    print(
+        f"{figures.seeds} seeds, {len(figures.violations)} violations, "
+        f"{figures.port_calls / max(1, figures.seeds):.0f} port calls a seed, "
+        f"{figures.seeds / took_s:.0f} seeds and {figures.port_calls / took_s:.0f} port calls a second of one core"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The checkers: the invariants of design section 4, watched at every write and every send.
+
+They stand outside the code under test: they see items as they were and as they became, messages as they left, and
+what the callers were told; never a flow's own account of itself. A violation names its invariant.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.simulator.checks.chains import ChainChecks
+from tests.simulator.checks.cursors import CursorChecks
+from tests.simulator.checks.ledger import LedgerChecks
+from tests.simulator.checks.slots import SlotChecks
+from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+    from tickwork.testing.process import Process
+    from tickwork.testing.store import Change
+
+EARLY_MS = 1_000
+"""Due times lie on whole seconds and delays are whole seconds: rounding may cost one."""
+
+
+class Checks:
+    """Every checker, and the acknowledgements they judge by."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.ledger = LedgerChecks(world)
+        self.cursors = CursorChecks(world)
+        self.chains = ChainChecks(world)
+        self.slots = SlotChecks(world)
+
+    def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
+        """One commit took effect."""
+        for table, before, after in changes:
+            if table is TIMERS:
+                self.ledger.changed(process, before, after)
+                self.cursors.item_changed(process, before, after)
+                self.slots.changed(process, before, after)
+            elif table is LEASES:
+                self.cursors.lease_changed(process, before, after)
+            elif table is JOBS:
+                self.chains.changed(process, before, after)
+        self.chains.settled(changes)
+        self.slots.settled(process, changes)
+        self.ledger.never_fired |= self.chains.ended_as_next(changes)
+
+    def sent(self, process: Process, body: str, visible_at_ms: int) -> None:
+        """A message left for a ready queue."""
+        message = json.loads(body)
+        ref = message.get("retry_ref") or message["ref"]
+        due_ms = due_ms_of(ref)
+        if visible_at_ms + self._world.faults.skew_max_ms + EARLY_MS < due_ms:
+            raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_at_ms} ms early")
+        self.ledger.sent(process, message["ref"])
+        if message["dispatched_by"] == "audit":
+            self.ledger.woken(process, message["ref"])
+        self.cursors.sent(ref)
+
+    def refused(self, body: str) -> None:
+        """The queue will never take this message: it is set aside, alarmed, and the audit's."""
+        message = json.loads(body)
+        self.cursors.sent(message.get("retry_ref") or message["ref"])
+
+    def answered(self, process: Process) -> None:
+        """A caller was told that its call has succeeded."""
+        self.cursors.answered(process)
+
+
+def due_ms_of(ref: str) -> int:
+    """When the item of a ref is due: its sort key begins with the second."""
+    return int(ref.partition("|")[2][:10]) * 1_000

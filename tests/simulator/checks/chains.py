@@ -1,0 +1,157 @@
+"""Checks on recurring jobs: chain-unbroken, every-end-recorded (no occurrence is left out), and that a chain is only
+moved by who may (one-owner-effect)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulator.poison import GARBAGE
+from tickwork.core.ledger.keys import LedgerKey, slice_key
+from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
+from tickwork.core.ledger.writes import Item
+from tickwork.core.schedule import next_after, schedule_from_spec
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+    from tickwork.testing.process import Process
+    from tickwork.testing.store import Change
+
+_GAP_MAX = 500
+_DEFINITION = ("schedule", "work", "tolerance_s", "catch_up", "pauses")
+
+
+class ChainChecks:
+    """`items` maps a job's nominal instants to the key of their ledger item."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._items: dict[tuple[str, int], Item] = {}
+
+    def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if after is None:
+            raise Violation("chain-unbroken", f"{process.name} deleted the job {before}")
+        if before is not None and before["status"] != after["status"]:
+            self._world.seen[f"job {before['status']} -> {after['status']}"] += 1
+        if before is not None and before["version"] == after["version"]:
+            self._check_same(process, before, after)
+        if before is None or before["next_scheduled_at_ms"] == after["next_scheduled_at_ms"]:
+            return
+        if before["status"] != "active" or after["status"] not in ("active", "finished", "error"):
+            return
+        if before["version"] != after["version"]:
+            self._check_change(process, before)
+            return
+        self._check_fence(process, before)
+        if after["fired_through_ms"] < before["next_scheduled_at_ms"]:
+            what = f"{process.name} moved {after['job_id']} without passing {before['next_scheduled_at_ms']}"
+            raise Violation("chain-unbroken", what)
+
+    def _check_same(self, process: Process, before: Item, after: Item) -> None:
+        """Whoever changes a definition moves its version: a step that was planned without the change is refused."""
+        changed = [name for name in _DEFINITION if before.get(name) != after.get(name)]
+        if changed:
+            what = f"{process.name} changed {changed} of {after['job_id']} without a new version"
+            raise Violation("chain-unbroken", what)
+
+    def _check_change(self, process: Process, before: Item) -> None:
+        """A change of the definition gives up only what was not due yet when it was asked for."""
+        scheduled_at_ms = before["next_scheduled_at_ms"]
+        if scheduled_at_ms <= process.began_ms:
+            what = f"{process.name} changed {before['job_id']}, and gave up {scheduled_at_ms}, which was due"
+            raise Violation("every-end-recorded", what)
+
+    def settled(self, changes: tuple[Change, ...]) -> None:
+        """After a transaction: the jobs it touched are whole."""
+        touched: dict[str, Item | None] = {}
+        for table, before, after in changes:
+            if after is None or "job_id" not in after:
+                continue
+            if table is TIMERS:
+                self._items[after["job_id"], after["scheduled_at_ms"]] = {"pk": after["pk"], "sk": after["sk"]}
+                touched.setdefault(after["job_id"], None)
+            elif table is JOBS:
+                touched[after["job_id"]] = before
+        for job_id, before in touched.items():
+            job = self._world.tables.standing(JOBS, {"job_id": job_id})
+            if job is None:
+                raise Violation("chain-unbroken", f"an item of {job_id}, which is not there")
+            self._check_whole(job)
+            if before is not None and before["status"] == "active":
+                self._check_gap(before, job)
+                self._check_passed(before, job)
+
+    def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
+        """The occurrences that ended as their job's next: never passed by firing, so nobody may send them."""
+        nexts = {
+            (before["job_id"], before["next_scheduled_at_ms"])
+            for table, before, _ in changes
+            if table is JOBS and before is not None
+        }
+        return {
+            f"{after['pk']}|{after['sk']}"
+            for table, _, after in changes
+            if table is TIMERS and after is not None and (after.get("job_id"), after.get("scheduled_at_ms")) in nexts
+        } - {f"{after['pk']}|{after['sk']}" for _, _, after in changes if after and after.get("status") == "pending"}
+
+    def _check_fence(self, process: Process, before: Item) -> None:
+        """A scanner moves the chains of its slice only while its token stands."""
+        slice_id = slice_key(self._world.cell, before["next_shard"] % self._world.shape.slices)
+        granted = process.tokens.get(slice_id)
+        if granted is None:
+            return
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
+        if lease is not None and lease["token"] > granted:
+            what = f"{process.name} (token {granted}) moved a chain of {slice_id}, which is at token {lease['token']}"
+            raise Violation("one-owner-effect", what)
+
+    def _check_whole(self, job: Item) -> None:
+        if job["status"] != "active":
+            return
+        scheduled_at_ms = job["next_scheduled_at_ms"]
+        if scheduled_at_ms <= job["fired_through_ms"]:
+            raise Violation("chain-unbroken", f"the next of {job['job_id']} was passed already: {job}")
+        key = self._next_key(job)
+        item = self._world.tables.standing(TIMERS, key.as_item())
+        if item is None or item["status"] != "pending":
+            status = "missing" if item is None else item["status"]
+            raise Violation("chain-unbroken", f"the next of {job['job_id']} ({key.ref}) is {status}")
+
+    def _check_passed(self, before: Item, after: Item) -> None:
+        """The occurrence that was next: given up by whoever changed the job, skipped while the job was paused."""
+        passed_ms = before["next_scheduled_at_ms"]
+        place = ("next_scheduled_at_ms", "next_fire_at_ms", "next_shard")
+        if not passed_ms or [before[name] for name in place] == [after[name] for name in place]:
+            return
+        item = self._world.tables.standing(TIMERS, self._next_key(before).as_item())
+        status = item["status"] if item else "missing"
+        if before["version"] != after["version"] and status == "pending":
+            raise Violation("one-run", f"a change of {before['job_id']} has left {passed_ms} pending")
+        is_paused = any(
+            pause["from_ms"] <= passed_ms < pause.get("until_ms", passed_ms + 1) for pause in before.get("pauses", ())
+        )
+        if is_paused and status not in ("skipped", "cancelled") and after["status"] != "error":
+            raise Violation("cancelled-stays", f"{before['job_id']} passed {passed_ms}, {status}, while it was paused")
+
+    def _next_key(self, job: Item) -> LedgerKey:
+        at_ms, fire_ms = job["next_scheduled_at_ms"], job["next_fire_at_ms"]
+        return LedgerKey(self._world.cell, job["next_shard"], fire_ms, job["team"], job["name"], at_ms)
+
+    def _check_gap(self, before: Item, after: Item) -> None:
+        """Every nominal instant between the old next and the new one has its record."""
+        first, last = before["next_scheduled_at_ms"], after["next_scheduled_at_ms"]
+        if before["version"] != after["version"] or after["status"] not in ("active", "finished") or first == last:
+            return
+        spec = before["schedule"]
+        schedule = schedule_from_spec(self._world.garbled[after["job_id"]] if spec == GARBAGE else spec)
+        since_ms = after.get("scheduled_since_ms", 0) if schedule.is_recurring else 0
+        at_ms: int | None = first
+        for _ in range(_GAP_MAX):
+            at_ms = next_after(schedule, max(at_ms, since_ms)) if at_ms is not None else None
+            if at_ms == (last or None):
+                return
+            if at_ms is None or (last and at_ms > last):
+                raise Violation("chain-unbroken", f"{after['job_id']} went to {last}, not one of its instants")
+            if (after["job_id"], at_ms) not in self._items:
+                raise Violation("every-end-recorded", f"{after['job_id']} left out {at_ms} without a record")
+        raise Violation("every-end-recorded", f"{after['job_id']} left out more than {_GAP_MAX} instants")

@@ -1,0 +1,131 @@
+"""Checks on slices: cursor-honest, one-owner-effect (of a slice).
+
+A pending item that the cursors have passed (it lies behind `done`, and not in the part of an outage's backlog that is
+still to be served) must have been sent, or be in the care of the call that wrote it and that has
+not answered yet. When that call answers, it must have been sent; when it died, it is the reconciler's, and the
+liveness phase sees to it that it is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tickwork.core.ledger.keys import slice_key
+from tickwork.core.ledger.tables import LEASES
+from tickwork.core.ledger.writes import Item
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+    from tickwork.testing.process import Process
+
+_CURSORS = ("token", "closing", "done", "audited")
+_HELD = ("owner", "lease_until_ms", "closing", "done", "late_from", "late_until", "late_at")
+
+
+_PASSING = ("done", "late_from", "late_until", "late_at")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsent:
+    """A pending item that was not sent since it became pending. `fenced`: written under its own slice's lease."""
+
+    ref: str
+    second: int
+    writer: Process
+    fenced: bool
+
+
+class CursorChecks:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._unsent: dict[int, dict[str, _Unsent]] = {n: {} for n in range(world.shape.slices)}
+
+    def item_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if after is None:
+            return
+        ref, slice_no = f"{after['pk']}|{after['sk']}", self._slice_of(after["pk"])
+        if after["status"] != "pending":
+            self._unsent[slice_no].pop(ref, None)
+            return
+        if before is not None and before["status"] == "pending":
+            return
+        lease = self._lease(slice_no)
+        fenced = slice_key(self._world.cell, slice_no) in process.tokens
+        unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced)
+        self._unsent[slice_no][ref] = unsent
+        if lease is not None and _is_behind(unsent, lease):
+            self._passed(unsent, f"{process.name} put it behind the cursor")
+
+    def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if after is None:
+            raise Violation("cursor-honest", f"{process.name} deleted the lease {before}")
+        if before is None:
+            self._advanced(process, after)
+            return
+        for name in _CURSORS:
+            if after[name] < before[name]:
+                invariant = "one-owner-effect" if name == "token" else "cursor-honest"
+                raise Violation(invariant, f"{process.name} moved {name} of {after['slice']} back")
+        slice_id = after["slice"]
+        if after["token"] > before["token"]:
+            self._forget_slices(process)
+            process.tokens[slice_id] = after["token"]
+        elif any(after[name] != before[name] for name in _HELD):
+            granted = process.tokens.get(slice_id, 0)
+            if granted != before["token"]:
+                what = f"{process.name} (token {granted}) moved {slice_id}, which is at token {before['token']}"
+                raise Violation("one-owner-effect", what)
+        if after["done"] > after["closing"]:
+            raise Violation("cursor-honest", f"{process.name} moved done of {slice_id} beyond closing")
+        if any(after[name] != before[name] for name in _PASSING):
+            self._advanced(process, after)
+
+    def sent(self, ref: str) -> None:
+        unsent = self._unsent[self._slice_of(ref)].pop(ref, None)
+        if unsent is not None:
+            unsent.writer.owed.discard(ref)
+
+    def answered(self, process: Process) -> None:
+        for ref in sorted(process.owed):
+            if ref in self._unsent[self._slice_of(ref)]:
+                raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
+        process.owed.clear()
+
+    def _advanced(self, process: Process, lease: Item) -> None:
+        for unsent in list(self._unsent[int(lease["slice"].rpartition("#")[2])].values()):
+            if _is_behind(unsent, lease):
+                self._passed(unsent, f"{process.name} advanced to {lease['done']} {lease['late_at']}")
+
+    def _passed(self, unsent: _Unsent, how: str) -> None:
+        if unsent.fenced or unsent.writer.state == "ended":
+            what = f"{unsent.ref} of {unsent.writer.name} is pending and was not sent; {how}"
+            raise Violation("cursor-honest", what)
+        if unsent.writer.state == "running":
+            unsent.writer.owed.add(unsent.ref)
+        else:
+            self._world.seen["orphan"] += 1
+
+    @staticmethod
+    def _forget_slices(process: Process) -> None:
+        """A scanner serves one slice after the other: only the last lease is a fence."""
+        for name in [name for name in process.tokens if "|" not in name]:
+            del process.tokens[name]
+
+    def _slice_of(self, key: str) -> int:
+        return int(key.split("#", 2)[1]) % self._world.shape.slices
+
+    def _lease(self, slice_no: int) -> Item | None:
+        return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
+
+
+def _is_behind(unsent: _Unsent, lease: Item) -> bool:
+    """Whether the cursors have passed an item. (Written out again: this is what is to be checked.)"""
+    if unsent.second > lease["done"]:
+        return False
+    if not lease["late_from"] <= unsent.second <= lease["late_until"]:
+        return True
+    pk, _, sk = unsent.ref.partition("|")
+    _, shard, bucket = pk.split("#")
+    return f"{bucket}#{shard}#{sk}" <= str(lease["late_at"])

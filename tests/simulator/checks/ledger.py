@@ -1,0 +1,166 @@
+"""Checks on single ledger items: one-run, one-owner-effect (of a run), one-attempt-running, every-end-recorded,
+cancelled-stays, and no-early-fire at the start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.writes import Item
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+    from tickwork.testing.process import Process
+
+# Written out again, not imported: a checker that reads the table it checks would believe a wrong one.
+_ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "spent"})
+_ALLOWED = frozenset(
+    {
+        (None, "pending"),
+        (None, "skipped"),
+        ("pending", "pending"),
+        ("pending", "running"),
+        ("pending", "skipped"),
+        ("pending", "cancelled"),
+        ("pending", "spent"),
+        ("waiting", "running"),
+        ("running", "running"),
+        ("running", "succeeded"),
+        ("running", "waiting"),
+        ("running", "dead"),
+        ("running", "cancelled"),
+        ("waiting", "cancelled"),
+        ("dead", "waiting"),
+    }
+)
+_EARLY_MS = 1_000
+_EXCUSES = frozenset({"message_lost", "send_refused", "faulty_worker", "worker_outage"})
+"""Faults after which a run may be without a message, or its message without a worker."""
+
+
+class LedgerChecks:
+    """`accepted` and `cancelled` are refs that a client was told about; `started_at_ms` first starts, by ref."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.accepted: dict[str, int] = {}
+        self.cancelled: set[str] = set()
+        self.never_fired: set[str] = set()
+        self.started_at_ms: dict[str, int] = {}
+        self._started: dict[tuple[str, ...], str] = {}
+        self._promised_ms: dict[tuple[str, int], int] = {}
+
+    def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if after is None:
+            raise Violation("every-end-recorded", f"{process.name} deleted {before}")
+        ref = f"{after['pk']}|{after['sk']}"
+        was, now = (before["status"] if before else None), after["status"]
+        if (was, now) not in _ALLOWED and not _replaces_cancelled(before, now):
+            invariant = "cancelled-stays" if was == "cancelled" else "every-end-recorded"
+            raise Violation(invariant, f"{process.name}: {ref} went from {was} to {now}")
+        self._world.seen[f"item {was or 'new'} -> {now}"] += 1
+        if now == "skipped":
+            self._world.seen[f"item {after.get('reason')}"] += 1
+        self._check_end(process, ref, after)
+        self._check_owner(process, ref, before, after)
+        if now == "pending":
+            self.cancelled.discard(ref)
+            self.never_fired.discard(ref)
+        elif now == "running" and (was != "running" or _token(after) != _token(before)):
+            self._check_start(process, ref, before or {}, after)
+
+    def sent(self, process: Process, ref: str) -> None:
+        """An occurrence that ended as its job's next was never fired: nobody may send it. (What was fired, and
+        one-shots, may be cancelled between a window's read and its send; such a message dies at start.)"""
+        pk, _, sk = ref.partition("|")
+        item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
+        if item is None or ref in self.never_fired:
+            status = "missing" if item is None else item["status"]
+            raise Violation("cancelled-stays", f"{process.name} sent {ref}, which is {status}")
+
+    def woken(self, process: Process, ref: str) -> None:
+        """The audit brings a run back whose worker died. Its own message should have, when none was lost."""
+        pk, _, sk = ref.partition("|")
+        item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
+        if item is not None and item["status"] == "running" and not self._world.classes & _EXCUSES:
+            raise Violation("bounded-lag", f"{process.name} had to wake {ref}, though no message of it was lost")
+
+    def promised(self, ref: str, token: int, until_ms: int) -> None:
+        """A worker was told that it holds the run until then."""
+        self._promised_ms[ref, token] = until_ms
+
+    def _check_end(self, process: Process, ref: str, after: Item) -> None:
+        if after["status"] not in _ENDED:
+            if "expires_at_s" in after:
+                raise Violation("no-lost-timer", f"{process.name}: {ref} is {after['status']} and would expire")
+            return
+        if not after.get("ended_at_ms") or not after.get("expires_at_s"):
+            raise Violation("every-end-recorded", f"{process.name}: {ref} ended without a time")
+        if after["status"] != "succeeded" and not after.get("reason"):
+            raise Violation("every-end-recorded", f"{process.name}: {ref} is {after['status']} without a reason")
+        ended = len(after.get("attempts", ()))
+        if ended != after.get("attempt", 0) - (after["status"] == "succeeded") and "run_ref" not in after:
+            raise Violation("every-end-recorded", f"{process.name}: {ref} ended with {ended} attempts on record")
+
+    def _check_owner(self, process: Process, ref: str, before: Item | None, after: Item) -> None:
+        """A process may have been granted a token, have paused, and ask again: it then takes over, or ends, the attempt
+        that it reads, as any start does with one whose lease has lapsed. That goes by no earlier grant."""
+        token, was = _token(after), _token(before)
+        granted = process.tokens.get(ref)
+        takes_over = token > was or _records_loss(before, after)
+        if token < was or (granted is not None and granted < was and not takes_over):
+            what = f"{process.name} (token {granted}) wrote {ref}, which was at token {was}"
+            raise Violation("one-owner-effect", what)
+
+    def _check_start(self, process: Process, ref: str, before: Item, after: Item) -> None:
+        world = self._world
+        now_ms, skew_ms = world.kernel.now_ms, world.faults.skew_max_ms
+        if ref in self.cancelled:
+            raise Violation("cancelled-stays", f"{process.name} started {ref} after its cancellation was answered")
+        if before.get("cancel_requested"):
+            raise Violation("cancelled-stays", f"{process.name} started {ref} again, which is to be cancelled")
+        if _token(after) != _token(before) + 1 or after["attempt"] != before.get("attempt", 0) + 1:
+            raise Violation("one-owner-effect", f"{process.name}: the start of {ref} did not raise its token")
+        promised_ms = self._promised_ms.get((ref, _token(before)), 0)
+        if before.get("status") == "running" and max(before["lease_until_ms"], promised_ms) > now_ms + skew_ms:
+            raise Violation("one-attempt-running", f"{process.name} took {ref} from a live attempt")
+        if len(after.get("attempts", ())) != after["attempt"] - 1:
+            raise Violation("every-end-recorded", f"{process.name}: an attempt of {ref} is not on record")
+        due_ms = before.get("retry_at_ms") if before.get("status") == "waiting" else int(after["sk"][:10]) * 1_000
+        if due_ms and now_ms + skew_ms + _EARLY_MS < due_ms:
+            raise Violation("no-early-fire", f"{process.name} started {ref} {due_ms - now_ms} ms early")
+        identity = tuple(after["sk"].split("#")[1:])
+        if self._started.setdefault(identity, ref) != ref:
+            raise Violation("one-run", f"{process.name} started {ref} beside {self._started[identity]}")
+        process.tokens[ref] = _token(after)
+        self.started_at_ms.setdefault(ref, now_ms)
+        if not self._world.classes and not after.get("slots"):  # one with slots may have waited for them
+            self._check_lag(ref, after)
+
+    def _check_lag(self, ref: str, after: Item) -> None:
+        since_ms = max(int(after["sk"][:10]) * 1_000, after.get("created_at_ms", 0))
+        lag_ms = self._world.kernel.now_ms - since_ms
+        if after["attempt"] == 1 and lag_ms > self._world.lag_max_ms:
+            raise Violation("bounded-lag", f"{ref} started {lag_ms} ms after it was due, without any fault")
+
+
+def _replaces_cancelled(before: Item | None, now: str) -> bool:
+    """A job that was deleted and created again may have the same occurrence again, if it never started."""
+    return (
+        before is not None
+        and before["status"] == "cancelled"
+        and "attempt" not in before
+        and now in ("pending", "skipped")
+    )
+
+
+def _records_loss(before: Item | None, after: Item) -> bool:
+    """Whether a write ends a lapsed attempt: the record it adds is of that attempt, and of no outcome of its worker."""
+    records = after.get("attempts", ())[len((before or {}).get("attempts", ())) :]
+    return any(one["token"] == _token(before) and one["outcome"] in ("lost", "timed_out") for one in records)
+
+
+def _token(item: Item | None) -> int:
+    token: int = item.get("token", 0) if item else 0
+    return token

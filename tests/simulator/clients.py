@@ -1,0 +1,184 @@
+"""Callers of the API: they create, cancel and delete, and repeat what was not answered.
+
+A client that gets no answer in time tries again, while its first request may still be on its way; the world judges
+by what clients were told (`checks.ledger.accepted`, `.cancelled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tickwork.core.errors import CallerError, WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.writes import Item
+from tickwork.core.schedule import parse_schedule
+from tickwork.flows.jobs import changing, registering
+from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.runs import cancelling, dead_letters, timers
+from tickwork.flows.runs.dead_letters import Order
+from tickwork.flows.runs.timers import NewTimer
+from tickwork.testing.process import FAILED, Process
+
+if TYPE_CHECKING:
+    from tests.simulator.shape import ChangePlan, JobPlan, PausePlan, TimerPlan
+    from tests.simulator.world import World
+
+_PATIENCE_MS = 12 * SECOND_MS
+_TRIES_MAX = 4
+
+
+def request(world: World, call: Callable[[Process], None], *, again: bool) -> None:
+    """One client: a call, and the same call again when no answer came in time."""
+    answered = [False]
+
+    def body(process: Process) -> None:
+        try:
+            call(process)
+        except WorldError as error:
+            process.state = FAILED
+            world.seen[f"busy {type(error).__name__}"] += 1
+            return
+        except CallerError as error:
+            world.seen[f"told {type(error).__name__}"] += 1
+        answered[0] = True
+        world.checks.answered(process)
+
+    def attempt(tries: int) -> None:
+        if answered[0] or tries > _TRIES_MAX:
+            return
+        Process(world, "api", body)
+        if again:
+            world.kernel.at(world.kernel.now_ms + _PATIENCE_MS, lambda: attempt(tries + 1))
+
+    attempt(1)
+
+
+def create_timers(world: World, plan: TimerPlan, told: list[str] | None = None) -> None:
+    """Create some one-shots, and remember (in `told` too) that the client was told so."""
+
+    def call(process: Process) -> None:
+        # A request of several gives each its own key, as the bulk call demands.
+        new = [
+            NewTimer(
+                plan.team,
+                plan.fire_at_ms + n * SECOND_MS,
+                plan.work,
+                f"{plan.client_key}-{n}" if plan.client_key else None,
+                f"content-{n}",
+            )
+            for n in range(plan.count)
+        ]
+        created = timers.create_timers(process.ports, new)
+        world.seen["timer created" if created[0].is_new else "timer existed"] += 1
+        for one in created:
+            world.checks.ledger.accepted[one.run.key.ref] = world.kernel.now_ms
+            if told is not None:
+                told.append(one.run.key.ref)
+        if plan.cancel_after_ms is not None:
+            timer_id = created[0].run.key.job_id
+            world.kernel.at(world.kernel.now_ms + plan.cancel_after_ms, lambda: cancel_timer(world, timer_id))
+
+    request(world, call, again=plan.client_key is not None)
+
+
+def cancel_timer(world: World, timer_id: str) -> None:
+    def call(process: Process) -> None:
+        run = timers.cancel_timer(process.ports, timer_id)
+        world.seen["timer cancelled"] += 1
+        world.checks.ledger.cancelled.add(run.key.ref)
+
+    request(world, call, again=True)
+
+
+def create_job(world: World, plan: JobPlan, fingerprint: str = "same") -> None:
+    def call(process: Process) -> None:
+        schedule = parse_schedule(plan.schedule, now_ms=process.now_ms(), job_id=f"{plan.team}:{plan.name}").spec
+        new = NewJob(plan.team, plan.name, schedule, plan.work, plan.tolerance_s, plan.catch_up, fingerprint)
+        _, is_new = registering.create_job(process.ports, new)
+        world.seen["job created" if is_new else "job existed"] += 1
+
+    request(world, call, again=True)
+
+
+def change_job(world: World, plan: JobPlan, change: ChangePlan) -> None:
+    """Change a job at the version it has when the client looks; a repeated request names the same version."""
+    job_id = f"{plan.team}:{plan.name}"
+    versions: list[int] = []
+
+    def call(process: Process) -> None:
+        if not versions:
+            versions.append(registering.get_job(process.ports, job_id).version)
+        schedule = parse_schedule(change.schedule, now_ms=process.now_ms(), job_id=job_id).spec
+        work = replace(plan.work, max_duration_s=3_600) if change.limited else plan.work
+        what = f"change of {change.at_ms}"
+        new = NewJob(plan.team, plan.name, schedule, work, change.tolerance_s, plan.catch_up, what)
+        changing.update_job(process.ports, job_id, versions[0], lambda _: new)
+        world.seen["job changed"] += 1
+
+    request(world, call, again=True)
+
+
+def pause_job(world: World, job_id: str, pause: PausePlan) -> None:
+    until_ms = world.kernel.now_ms + pause.ends_after_ms if pause.ends_after_ms else 0
+
+    def call(process: Process) -> None:
+        changing.pause_job(process.ports, job_id, "ops", "maintenance", until_ms)
+        world.seen["job paused"] += 1
+
+    request(world, call, again=True)
+
+
+def resume_job(world: World, job_id: str) -> None:
+    def call(process: Process) -> None:
+        _, was_paused = changing.resume_job(process.ports, job_id, "ops")
+        world.seen["job resumed" if was_paused else "job was not paused"] += 1
+
+    request(world, call, again=True)
+
+
+def delete_job(world: World, job_id: str) -> None:
+    def call(process: Process) -> None:
+        deleted = registering.delete_job(process.ports, job_id)
+        world.seen["job deleted" if deleted else "job deleted before"] += 1
+
+    request(world, call, again=True)
+
+
+def cancel_run(world: World) -> None:
+    """Somebody cancels some run of a job, wherever it stands."""
+    items = [item for item in world.tables.items(TIMERS) if "job_id" in item and _ref(item) not in world.poisoned]
+    if not items:
+        return
+    chosen = world.rng.choice(sorted(items, key=lambda item: (item["pk"], item["sk"]))[-6:])
+    key = parse_ledger_key(chosen["pk"], chosen["sk"])
+
+    def call(process: Process) -> None:
+        cancelled = cancelling.cancel_run(process.ports, key, "not today")
+        world.seen[f"run cancelled {'on request' if cancelled.requested else 'at once'}"] += 1
+        if cancelled.status == lifecycle.CANCELLED:
+            world.checks.ledger.cancelled.add(key.ref)
+
+    request(world, call, again=True)
+
+
+def _ref(item: Item) -> str:
+    return f"{item['pk']}|{item['sk']}"
+
+
+def replay_dead(world: World) -> None:
+    """Somebody replays what is dead."""
+    items = [item for item in world.tables.items(TIMERS) if item.get("status") == lifecycle.DEAD]
+    keys = sorted((parse_ledger_key(item["pk"], item["sk"]) for item in items), key=lambda key: key.ref)
+
+    def call(process: Process) -> None:
+        order = Order("ops", "it is mended", 1, process.now_ms())
+        for replayed in dead_letters.replay_runs(process.ports, keys, order):
+            world.seen[f"replay {replayed.refusal or 'ordered'}"] += 1
+
+    if keys:
+        request(world, call, again=True)

@@ -1,0 +1,19 @@
+"""The planted bugs: each a small change of production code that leaves out, or turns around, one step on which an
+invariant rests."""
+
+from tests.simulator.planted import attempting, backlogs, chains, changes, creators, leases, reconciler, slots, window
+from tests.simulator.planted.bug import Bug, Patch
+
+PLANTED = (
+    *leases.BUGS,
+    *window.BUGS,
+    *creators.BUGS,
+    *chains.BUGS,
+    *changes.BUGS,
+    *attempting.BUGS,
+    *slots.BUGS,
+    *reconciler.BUGS,
+    *backlogs.BUGS,
+)
+
+__all__ = ["PLANTED", "Bug", "Patch"]

@@ -1,0 +1,91 @@
+"""Planted bugs in starting, extending and ending attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.simulator.planted.bug import Bug, Patch, one_by_one, unconditional
+from tickwork.core.dispatch import chain
+from tickwork.core.ledger import lifecycle, pending
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.writes import Is, Update, all_of
+from tickwork.core.runs import attempts, endings
+from tickwork.core.runs.attempts import Declined, Try
+from tickwork.flows.runs import finishing, worker_calls
+
+
+def _lost_claim_discards() -> Sequence[Patch]:
+    right = attempts.decide_start
+
+    def wrong(*arguments: Any) -> Any:
+        decision = right(*arguments)
+        return replace(decision, discard=True) if isinstance(decision, Declined) else decision
+
+    return [(attempts, "decide_start", wrong)]
+
+
+def _start_whatever_status() -> Sequence[Patch]:
+    right = attempts.first_start
+    return [(attempts, "first_start", lambda request, now_ms: unconditional(right(request, now_ms)))]
+
+
+def _steal_live_attempt() -> Sequence[Patch]:
+    right = attempts.decide_start
+
+    def wrong(run: Run | None, request: Any, work: Any, now_ms: int, retention_s: int) -> Any:
+        if run is not None and run.status == lifecycle.RUNNING and run.claim != request.claim:
+            return attempts._reclaim(run, request, work, now_ms, retention_s)
+        return right(run, request, work, now_ms, retention_s)
+
+    return [(attempts, "decide_start", wrong)]
+
+
+def _loss_not_recorded() -> Sequence[Patch]:
+    right = attempts._reclaim
+
+    def wrong(*arguments: Any) -> Try:
+        decided = right(*arguments)
+        writes = tuple(replace(w, append={}) if isinstance(w, Update) else w for w in decided.writes)
+        return replace(decided, writes=writes)
+
+    return [(attempts, "_reclaim", wrong)]
+
+
+def _end_without_token() -> Sequence[Patch]:
+    without_token = all_of(Is("status", lifecycle.RUNNING))
+    return [(module, "running_with", lambda _: without_token) for module in (attempts, endings)]
+
+
+def _stale_message_starts_retry() -> Sequence[Patch]:
+    right = attempts._start_retry
+
+    def wrong(run: Run, request: Any, work: Any, now_ms: int, retention_s: int) -> Any:
+        item_at = endings.retry_key(run.key, 0, run.attempt + 1)
+        asked = replace(request, attempt=run.attempt + 1, retry=request.retry or item_at)
+        decision = right(run, asked, work, now_ms, retention_s)
+        return replace(decision, writes=decision.writes[:1]) if isinstance(decision, Try) else decision
+
+    return [(attempts, "_start_retry", wrong)]
+
+
+def _retry_not_in_transaction() -> Sequence[Patch]:
+    return [(module, "commit", one_by_one) for module in (worker_calls, finishing)]
+
+
+def _cancel_whatever_status() -> Sequence[Patch]:
+    right = pending.end_pending
+    return [(chain, "end_pending", lambda *arguments: unconditional(right(*arguments)))]
+
+
+BUGS = (
+    Bug("delete the message of a lost claim", _lost_claim_discards),
+    Bug("start whatever the status", _start_whatever_status),
+    Bug("take a run from a live attempt", _steal_live_attempt),
+    Bug("a lost attempt is not recorded", _loss_not_recorded),
+    Bug("complete without the token", _end_without_token),
+    Bug("a stale message starts a waiting run", _stale_message_starts_retry),
+    Bug("the retry is not in the failure's transaction", _retry_not_in_transaction),
+    Bug("cancel whatever the status", _cancel_whatever_status),
+)

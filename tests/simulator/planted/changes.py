@@ -1,0 +1,85 @@
+"""Planted bugs in changing and pausing a job while it fires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.simulator.planted.bug import Bug, Patch, unconditional
+from tickwork.core.dispatch import chain
+from tickwork.core.jobs import changes as change_core
+from tickwork.core.jobs import occurrences
+from tickwork.core.jobs.definitions import ACTIVE, Job
+from tickwork.core.ledger.writes import AllOf, Is, Put, Update, Write, all_of
+from tickwork.flows.jobs import changing
+
+
+def _leaves_the_old_occurrence() -> Sequence[Patch]:
+    right = change_core.change_writes
+
+    def wrong(*arguments: Any) -> tuple[Write, ...]:
+        job_update, *others = right(*arguments)
+        return (job_update, *(write for write in others if isinstance(write, Put)))
+
+    return [(change_core, "change_writes", wrong)]
+
+
+def _change_without_a_condition() -> Sequence[Patch]:
+    right = change_core.change_writes
+
+    def wrong(*arguments: Any) -> tuple[Write, ...]:
+        job_update, *others = right(*arguments)
+        assert isinstance(job_update, Update)
+        return (unconditional(job_update), *others)
+
+    return [(change_core, "change_writes", wrong)]
+
+
+def _change_does_not_look() -> Sequence[Patch]:
+    return [(changing, "see_to_next", lambda *_: None)]
+
+
+def _change_gives_up_what_is_due() -> Sequence[Patch]:
+    return [(change_core, "occurrence_kept", lambda *_: None)]
+
+
+def _step_does_not_mind_changes() -> Sequence[Patch]:
+    def wrong(job: Job, due: Any) -> AllOf:
+        return all_of(
+            Is("status", ACTIVE),
+            Is("next_scheduled_at_ms", due.scheduled_at_ms),
+            Is("next_fire_at_ms", due.fire_at_ms),
+        )
+
+    return [(chain, "chain_unmoved", wrong)]
+
+
+def _pause_does_not_move_the_version() -> Sequence[Patch]:
+    right = change_core.pause_write
+
+    def wrong(job: Job, changed: Job) -> Update:
+        return right(job, replace(changed, version=job.version))
+
+    return [(change_core, "pause_write", wrong)]
+
+
+def _pause_is_ignored() -> Sequence[Patch]:
+    return [(chain, "pause_at", lambda *_: None)]
+
+
+def _schedule_reaches_back() -> Sequence[Patch]:
+    right = occurrences.following
+    return [(chain, "following", lambda job, *rest: right(replace(job, scheduled_since_ms=0), *rest))]
+
+
+BUGS = (
+    Bug("a change leaves the old occurrence pending", _leaves_the_old_occurrence),
+    Bug("a change without a condition", _change_without_a_condition),
+    Bug("a change does not look at closing", _change_does_not_look),
+    Bug("a change gives up what is due", _change_gives_up_what_is_due),
+    Bug("a step does not mind that its job was changed", _step_does_not_mind_changes),
+    Bug("a pause does not move the version", _pause_does_not_move_the_version),
+    Bug("a pause is ignored", _pause_is_ignored),
+    Bug("a new schedule reaches back before its change", _schedule_reaches_back),
+)

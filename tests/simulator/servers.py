@@ -1,0 +1,192 @@
+"""The service's own processes: tickers, scanners, reconcilers, and the workers of a pool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tickwork.aws.ticks import TickBatch
+from tickwork.core.errors import WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
+from tickwork.core.runs.attempts import Declined, StartRequest
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.runs import worker_calls
+from tickwork.flows.runs.finishing import Ended
+from tickwork.testing.process import FAILED, Process
+from tickwork.testing.queue import Message, SimSqs
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+
+_CALL_TRIES_MAX = 3
+_FAILS_SHARE, _PERMANENT_SHARE = 0.2, 0.03
+_BUDGET_MS = SCANNER_TIMEOUT_S * SECOND_MS - SCANNER_RESERVE_MS
+
+
+def tick(world: World) -> None:
+    """One run of the ticker."""
+    _serve(world, "ticker", lambda process: issue_ticks(process.ports))
+
+
+def audit(world: World) -> None:
+    """One pass of the reconciler."""
+    _serve(world, "reconciler", lambda process: reconcile(process.ports))
+
+
+def _serve(world: World, kind: str, flow: Callable[[Process], object]) -> None:
+    def body(process: Process) -> None:
+        try:
+            flow(process)
+        except WorldError as error:
+            process.state = FAILED
+            world.seen[f"{kind} {type(error).__name__}"] += 1
+            return
+        world.checks.answered(process)
+
+    Process(world, kind, body)
+
+
+def scan(world: World, messages: list[Message]) -> None:
+    """One invocation of the scanner with a batch of ticks; the event source deletes those that are done."""
+    queue = world.queues["ticks"]
+
+    def body(process: Process) -> None:
+        budget_ms = _BUDGET_MS
+        if world.faults.strikes(world.rng, "small_budget"):
+            budget_ms = world.rng.randint(20, 800)
+        batch = TickBatch(process.ports, SimSqs(process, queue), "sim")  # type: ignore[arg-type]
+        again = batch.serve([(str(m.id), str(m.id), m.body) for m in messages], budget_ms=budget_ms)
+        for message in messages:
+            if str(message.id) not in again:
+                queue.delete(message.id)
+        if not process.gave_up:
+            world.checks.answered(process)
+
+    Process(world, "scanner", body)
+
+
+def work(world: World, messages: list[Message]) -> None:
+    """Workers take one message each."""
+    for message in messages:
+        _Work(world, message)
+
+
+class _Work:
+    """One message in a worker's hands: start, heartbeat, complete or fail, delete."""
+
+    def __init__(self, world: World, message: Message) -> None:
+        self.world = world
+        self.message = message
+        self.queue = world.queues["ready-default"]
+        Process(world, "worker", self.run)
+
+    def run(self, process: Process) -> None:
+        body = json.loads(self.message.body)
+        key, lease_s = parse_ref(body["ref"]), int(body["lease_s"])
+        request = _request(process, key, body)
+        started = self._patiently(process, lambda: worker_calls.start(process.ports, request))
+        if started is None:
+            return
+        if isinstance(started, Declined):
+            self._declined(process, "start", started)
+            return
+        self.world.checks.ledger.promised(key.ref, started.run.token, started.run.lease_until_ms)
+        self.world.seen["start granted" if started.run.attempt == 1 else "start granted again"] += 1
+        if self.world.faults.strikes(self.world.rng, "faulty_worker"):
+            self.world.seen["faulty_worker"] += 1
+            self._delete(process)
+        if self._work_on(process, key, started.run.token, lease_s):
+            self._end(process, key, started.run.token)
+
+    def _work_on(self, process: Process, key: LedgerKey, token: int, lease_s: int) -> bool:
+        """The job itself, with heartbeats; False when the lease was lost and the job was stopped."""
+        world, rng = self.world, self.world.rng
+        slow = world.faults.strikes(rng, "slow_worker")
+        left_ms = rng.choice((30_000, 90_000, 160_000, 400_000)) if slow else rng.randint(20, 2_500)
+        deaf = slow and world.faults.strikes(rng, "deaf_worker")
+        beat_ms = lease_s * SECOND_MS // 3
+        while left_ms > 0:
+            step_ms = left_ms if deaf else min(left_ms, beat_ms)
+            process.ports.clock.sleep_ms(step_ms)
+            left_ms -= step_ms
+            if left_ms <= 0:
+                break
+            beat = self._patiently(process, lambda: worker_calls.heartbeat(process.ports, key, token, lease_s))
+            if isinstance(beat, Declined):
+                self._declined(process, "heartbeat", beat)
+                return False
+            if beat is not None and beat.cancel:
+                ended = self._patiently(process, lambda: worker_calls.acknowledge_cancel(process.ports, key, token))
+                self._settle(process, ended)
+                return False
+            if beat is not None:
+                world.seen["heartbeat accepted"] += 1
+                world.checks.ledger.promised(key.ref, token, beat.lease_until_ms)
+                self._try(process, "extend", lambda: self.queue.delay(self.message.id, lease_s * SECOND_MS))
+        return True
+
+    def _end(self, process: Process, key: LedgerKey, token: int) -> None:
+        drawn = self.world.rng.random()
+        call: Callable[[], Any]
+        if drawn < _FAILS_SHARE and not self.world.faults.off:
+            permanent = drawn < _PERMANENT_SHARE
+            call = lambda: worker_calls.fail(process.ports, key, token, "it broke", permanent=permanent)  # noqa: E731
+        else:
+            call = lambda: worker_calls.complete(process.ports, key, token)  # noqa: E731
+        self._settle(process, self._patiently(process, call))
+
+    def _settle(self, process: Process, ended: Ended | Declined | None) -> None:
+        """The answer to the end of an attempt: only an accepted one allows the message to go."""
+        if ended is None:
+            return
+        if isinstance(ended, Declined):
+            self._declined(process, "end", ended)
+            return
+        self.world.seen[f"ended {ended.status}"] += 1
+        self.world.checks.answered(process)
+        self._delete(process)
+
+    def _patiently[T](self, process: Process, call: Callable[[], T]) -> T | None:
+        """The call's answer; None when the service was busy each time: the message comes back by itself."""
+        for _ in range(_CALL_TRIES_MAX):
+            try:
+                return call()
+            except WorldError as error:
+                self.world.seen[f"worker {type(error).__name__}"] += 1
+                process.ports.clock.sleep_ms(1_000)
+        process.state = FAILED
+        return None
+
+    def _declined(self, process: Process, what: str, declined: Declined) -> None:
+        self.world.seen[f"{what} declined {declined.reason}"] += 1
+        if declined.discard:
+            self._delete(process)
+        elif declined.retry_after_ms and self.world.rng.random() < 0.5:
+            self.queue.delay(self.message.id, declined.retry_after_ms)
+
+    def _delete(self, process: Process) -> None:
+        self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
+
+    def _try(self, process: Process, verb: str, effect: Callable[[], None]) -> None:
+        """A call to the queue: if it fails, the message comes back, and is declined."""
+        try:
+            process.call(verb, self.message.id, effect)
+        except WorldError:
+            self.world.seen["worker's queue call failed"] += 1
+
+
+def _request(process: Process, key: LedgerKey, body: dict[str, Any]) -> StartRequest:
+    return StartRequest(
+        key,
+        process.ports.ids.unique(),
+        process.name,
+        int(body["lease_s"]),
+        int(body["attempt"]),
+        parse_ref(body["retry_ref"]) if "retry_ref" in body else None,
+        int(body["dispatched_at_ms"]),
+        str(body["dispatched_by"]),
+    )
