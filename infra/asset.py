@@ -120,7 +120,7 @@ def _assemble(packages: Path, fresh: Path) -> None:
 
 
 def _compile(directory: Path, root: Path) -> None:
-    """Byte code that is used as it is: Lambda can not write its own, and the sources never change under it."""
+    """Byte code that is used as it is: Lambda cannot write its own, and the sources never change under it."""
     if sys.version_info[:2] != RUNTIME:
         return
     compileall.compile_dir(

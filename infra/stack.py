@@ -23,7 +23,7 @@ from tickwork.settings import Environment
 
 
 class TickworkStack(cdk.Stack):
-    """`local` leaves out the few things that an endpoint on this machine can not do; see docs/deploy.md."""
+    """`local` leaves out the few things that an endpoint on this machine cannot do; see docs/deploy.md."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, environment: Environment, package: Asset, local: bool = False

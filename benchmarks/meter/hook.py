@@ -23,7 +23,7 @@ _WRITES = {"PutItem": "Put", "UpdateItem": "Update", "DeleteItem": "Delete"}
 
 
 class Unmeterable(Exception):
-    """A call whose price this meter can not tell."""
+    """A call whose price this meter cannot tell."""
 
 
 def peek_with(client: Any) -> Peek:

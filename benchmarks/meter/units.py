@@ -73,7 +73,7 @@ def _plain_value_size(value: Any) -> int:
         return 3 + sum(1 + _plain_value_size(inner) for inner in value)
     if kind is bool or value is None:
         return 1
-    raise ValueError(f"{kind.__name__} can not be stored")
+    raise ValueError(f"{kind.__name__} cannot be stored")
 
 
 def number_size(text: str) -> int:

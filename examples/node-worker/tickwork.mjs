@@ -43,7 +43,7 @@ export class Worker {
     while (!this.stopping.signal.aborted) {
       const free = Math.min(10, this.concurrency - this.running.size);
       if (free <= 0) {
-        await Promise.race([...this.running]); // never lease what can not run
+        await Promise.race([...this.running]); // never lease what cannot run
         continue;
       }
       for (const run of await this.#lease(free)) {

@@ -109,7 +109,7 @@ class InMessage:
 
 
 class Receiver(Protocol):
-    """Ready queues, received on behalf of workers that can not reach them. May raise `Throttled`."""
+    """Ready queues, received on behalf of workers that cannot reach them. May raise `Throttled`."""
 
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
         """Up to `limit` messages (1 to 10), waiting up to `wait_s` (0 to 20) for the first."""

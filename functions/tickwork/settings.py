@@ -33,7 +33,7 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class BadSetting(TickworkError):
-    """A setting that this version can not run with: the process must not start."""
+    """A setting that this version cannot run with: the process must not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def _read(name: str, text: str) -> Any:
             return int(text)
         return _WORDS[text.lower()] if name in _FLAGS else text
     except (ValueError, KeyError):
-        raise BadSetting(f"{_variable(name)} is {text!r}: it can not be read") from None
+        raise BadSetting(f"{_variable(name)} is {text!r}: it cannot be read") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What can not be fired is set aside, loudly, and never holds up the slice it is in (MISS-03, MISS-05)."""
+"""What cannot be fired is set aside, loudly, and never holds up the slice it is in (MISS-03, MISS-05)."""
 
 from __future__ import annotations
 

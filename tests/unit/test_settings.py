@@ -1,4 +1,4 @@
-"""Settings: read from the environment, refused when they can not be run with."""
+"""Settings: read from the environment, refused when they cannot be run with."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def _as_body(job: Job) -> dict[str, Any]:
 
 
 def _has_default_tolerance(job: Job) -> bool:
-    """Of a schedule that can not be read nobody knows: its tolerance then counts as chosen."""
+    """Of a schedule that cannot be read nobody knows: its tolerance then counts as chosen."""
     try:
         return job.tolerance_s == default_tolerance_s(schedule_from_spec(job.schedule))
     except BadSchedule:

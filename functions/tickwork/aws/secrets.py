@@ -31,7 +31,7 @@ class StoredSecrets:
         self._read_at_ms = clock.now_ms()
 
     def current(self) -> tuple[str, ...]:
-        """The newest first. When they can not be read again, those that were known sign on."""
+        """The newest first. When they cannot be read again, those that were known sign on."""
         now_ms = self._clock.now_ms()
         if now_ms - self._read_at_ms >= FRESH_MS:
             self._read_at_ms = now_ms

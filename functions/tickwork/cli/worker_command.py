@@ -118,7 +118,7 @@ def _queue_source(
 
 def _no_aws(queue: str, error: Exception) -> click.UsageError:
     return click.UsageError(
-        f"the queue {queue!r} can not be reached: {str(error).rstrip('.')}; give AWS's region and credentials, "
+        f"the queue {queue!r} cannot be reached: {str(error).rstrip('.')}; give AWS's region and credentials, "
         "or take runs over the API with --lease, as beside `make run`"
     )
 
@@ -138,7 +138,7 @@ def load_named[T](app_at: str, kind: type[T]) -> T:
     try:
         module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     except ImportError as error:
-        raise click.UsageError(f"{place} can not be imported: {error}") from error
+        raise click.UsageError(f"{place} cannot be imported: {error}") from error
     found = getattr(module, name, None)
     if not isinstance(found, kind):
         raise click.UsageError(f"{place} has no {kind.__name__} named {name!r}")

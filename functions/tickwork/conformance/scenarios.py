@@ -166,7 +166,7 @@ def keeps_what_it_could_not_complete(bench: Bench) -> None:
 
 @scenario(SQS, LAMBDA)
 def survives_a_bad_message(bench: Bench) -> None:
-    """A message that can not be read is left for the dead-letter queue and does not harm its neighbours"""
+    """A message that cannot be read is left for the dead-letter queue and does not harm its neighbours"""
     bad, poor = bench.send(raw="{not json"), bench.send(raw='{"v": 1, "ref": "x"}')
     good = bench.send()
     bench.begin()

@@ -176,6 +176,6 @@ def require_free(port: int, what: str, variable: str) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise NotStarted(
-                f"port {port} can not be had for {what} ({error.strerror}): does another `make run` use it? "
+                f"port {port} cannot be had for {what} ({error.strerror}): does another `make run` use it? "
                 f"Name another with {variable}=..."
             ) from None

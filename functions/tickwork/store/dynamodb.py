@@ -309,7 +309,7 @@ def to_attribute(value: object) -> dict[str, Any]:
             return {"M": {str(name): to_attribute(inner) for name, inner in value.items()}}
         case list() | tuple():
             return {"L": [to_attribute(inner) for inner in value]}
-    raise InvariantViolated(f"{type(value).__name__} can not be stored")
+    raise InvariantViolated(f"{type(value).__name__} cannot be stored")
 
 
 def to_attributes(item: Item) -> dict[str, Any]:

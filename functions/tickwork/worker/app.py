@@ -75,7 +75,7 @@ class App:
     ) -> Callable[[F], F]:
         """Register a job function under the handler name that jobs and timers give as their target.
 
-        `payload` names the payload's type where the annotation can not. `permanent`: exceptions no retry can help;
+        `payload` names the payload's type where the annotation cannot. `permanent`: exceptions no retry can help;
         `retryable`: the only ones a retry can help. By default every exception is retried.
         """
 
@@ -129,4 +129,4 @@ def _adapter(name: str, annotation: Any) -> TypeAdapter[Any] | None:
     try:
         return TypeAdapter(annotation)
     except PydanticUserError as error:
-        raise TypeError(f"job {name!r}: {annotation!r} can not be read from JSON: {error}") from error
+        raise TypeError(f"job {name!r}: {annotation!r} cannot be read from JSON: {error}") from error

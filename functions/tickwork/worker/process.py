@@ -120,7 +120,7 @@ class Worker:
                 self._completer.put(delivery, outcome)
 
     def _free_slots(self) -> int:
-        """Never receive what can not start: its visibility would run while it waits."""
+        """Never receive what cannot start: its visibility would run while it waits."""
         if not self._slots.acquire(timeout=SLOT_LOOK_S):
             return 0
         taken = 1

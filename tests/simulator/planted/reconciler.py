@@ -1,4 +1,4 @@
-"""Planted bugs in the reconciler, its audit, and setting aside what can not be read."""
+"""Planted bugs in the reconciler, its audit, and setting aside what cannot be read."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_an_attempt_s_error_class_and_retry_after_decide_about_its_retry(api: Ap
 
 def test_an_unsafe_job_needs_its_sign_off_and_side_effects_need_a_key(api: ApiUnderTest) -> None:
     body = {"team": TEAM, "name": "fax", "schedule": {"rate": "1h"}, "target": {"pool": "payments"}}
-    signed = {"idempotency_class": "unsafe", "unsafe_sign_off": {"who": "ann", "why": "a fax can not be taken back"}}
+    signed = {"idempotency_class": "unsafe", "unsafe_sign_off": {"who": "ann", "why": "a fax cannot be taken back"}}
     for wrong in (
         {"idempotency_class": "unsafe"},
         {"unsafe_sign_off": signed["unsafe_sign_off"]},

@@ -2,7 +2,7 @@
 
 Protects one-owner-effect and cursor-honest. The wall clock only decides when to *try* a take-over; every write
 here is conditional on the token (and a take-over on the whole lease as it was read, so that `closing`, which the
-holder may have moved meanwhile, can not go back). See docs/lease-protocol.md.
+holder may have moved meanwhile, cannot go back). See docs/lease-protocol.md.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ UNSTARTED = any_of(
 def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     """The occurrence after a nominal instant, with its jittered fire time and the shard it belongs to.
 
-    Raises BadSchedule when the stored schedule can not be read.
+    Raises BadSchedule when the stored schedule cannot be read.
     """
     schedule = schedule_from_spec(job.schedule)
     if schedule.is_recurring:

@@ -11,7 +11,7 @@ from tickwork.core.ledger.writes import Item
 
 
 class Unreadable(TickworkError):
-    """A stored item that this version can not read."""
+    """A stored item that this version cannot read."""
 
 
 @cache

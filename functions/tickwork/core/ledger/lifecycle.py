@@ -57,4 +57,4 @@ def after(status: str, event: str) -> str:
     try:
         return TRANSITIONS[status, event]
     except KeyError:
-        raise InvariantViolated(f"a run that is {status!r} can not {event!r}") from None
+        raise InvariantViolated(f"a run that is {status!r} cannot {event!r}") from None

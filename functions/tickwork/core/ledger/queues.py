@@ -1,6 +1,6 @@
 """The queues, as values: what infra creates and what the local endpoint gets.
 
-One place, so that the scanner's timeout, the visibility of a tick and the event source can not drift apart.
+One place, so that the scanner's timeout, the visibility of a tick and the event source cannot drift apart.
 """
 
 from __future__ import annotations

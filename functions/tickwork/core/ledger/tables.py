@@ -1,6 +1,6 @@
 """The tables, as values: what infra creates, what the local endpoint gets, what the stores know.
 
-One place, so that a table can not be spelled in two ways. Key *contents* are in `keys.py`.
+One place, so that a table cannot be spelled in two ways. Key *contents* are in `keys.py`.
 """
 
 from __future__ import annotations

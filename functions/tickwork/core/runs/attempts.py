@@ -53,7 +53,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The run can not be started, completed or extended by this claim. `discard`: its message is of no more use
+    """The run cannot be started, completed or extended by this claim. `discard`: its message is of no more use
     (the run has ended, or another message carries on); else leave the message to become visible again."""
 
     reason: str

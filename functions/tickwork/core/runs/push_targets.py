@@ -55,7 +55,7 @@ def parse_target(url: str, *, allow_private: bool = False) -> Target:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise _refused("it can not be read as a URL") from None
+        raise _refused("it cannot be read as a URL") from None
     if parts.scheme not in _PORTS:
         raise _refused("only http and https are pushed to")
     if parts.username is not None or parts.password is not None:

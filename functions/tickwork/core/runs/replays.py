@@ -19,7 +19,7 @@ NOT_DEAD, TOO_OFTEN = "not_dead", "replayed_too_often"
 
 
 def decide_replay(run: Run, by: str, reason: str, due_ms: int, now_ms: int) -> Verdict | str:
-    """The writes that have a dead run wait for another attempt at `due_ms`; else why it can not be replayed."""
+    """The writes that have a dead run wait for another attempt at `due_ms`; else why it cannot be replayed."""
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
     if len(run.replays) >= REPLAYS_MAX:

@@ -115,7 +115,7 @@ def _bucket_runs(
 
 
 def _readable(ports: Ports, item: Item, leases: dict[int, SliceLease]) -> RunView | None:
-    """One item that can not be read must not hide the others."""
+    """One item that cannot be read must not hide the others."""
     try:
         return _view(ports, Run.from_item(item), leases)
     except Unreadable as error:

@@ -68,7 +68,7 @@ class Firing:
 
 
 def read_items(ports: Ports, items: Iterable[Item]) -> list[Run | Retry]:
-    """The pending ones among ledger items; an item that can not be read is set aside, loudly, and left in place."""
+    """The pending ones among ledger items; an item that cannot be read is set aside, loudly, and left in place."""
     found: list[Run | Retry] = []
     for item in items:
         if item.get("status") in lifecycle.MEANING and item["status"] != lifecycle.PENDING:
@@ -121,7 +121,7 @@ def _step_chains(
         job = jobs.get(run.key.job_id)
         if job is None:
             fired.set_aside += 1
-            _set_aside(ports, f"{run.key.ref}: its job is not in the jobs table, or can not be read")
+            _set_aside(ports, f"{run.key.ref}: its job is not in the jobs table, or cannot be read")
             continue
         step = _plan(ports, job, run)
         if step is None or not step.writes:
@@ -165,7 +165,7 @@ def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
 
 
 def _park(ports: Ports, job: Job, key: LedgerKey, why: str) -> Update:
-    """A job whose next occurrence can not be computed: this one still fires, the job shows its error, and the
+    """A job whose next occurrence cannot be computed: this one still fires, the job shows its error, and the
     reconciler tries again. It holds up no other."""
     ports.signals.count("scheduler.jobs_parked_total")
     ports.signals.log("job_parked", job_id=job.job_id, why=why)
@@ -263,7 +263,7 @@ def _with_neighbours(message: ReadyMessage, previous_ms: int, next_ms: int) -> R
 
 
 def _runs_of(ports: Ports, retries: Sequence[Retry]) -> dict[str, Run | None]:
-    """The runs to retry, by ref; one that can not be read is left out, and so is set aside with its retry."""
+    """The runs to retry, by ref; one that cannot be read is left out, and so is set aside with its retry."""
     refs = sorted({retry.run_ref for retry in retries})
     runs: dict[str, Run | None] = {}
     for ref, item in zip(refs, read_many(ports, TIMERS, [parse_ref(ref).as_item() for ref in refs]), strict=True):
@@ -300,7 +300,7 @@ def _retry_messages(
         work = run.work or (job.work if job else None)
         if work is None:
             fired.set_aside += 1
-            _set_aside(ports, f"{retry.key.ref}: the job of the run to retry can not be read")
+            _set_aside(ports, f"{retry.key.ref}: the job of the run to retry cannot be read")
             continue
         messages.append(ReadyMessage(run.key, work, retry.attempt, now_ms, firing.by, retry_ref=retry.key.ref))
     return messages

@@ -28,7 +28,7 @@ class Holding:
     trusted_from_ms: int
 
     def is_sure(self, ports: Ports) -> bool:
-        """Whether the lease can not have lapsed yet, with a margin. A paused process finds out here."""
+        """Whether the lease cannot have lapsed yet, with a margin. A paused process finds out here."""
         held_ms = ports.clock.monotonic_ms() - self.trusted_from_ms
         return held_ms < slices.LEASE_TTL_MS - slices.TRUST_MARGIN_MS
 
@@ -85,7 +85,7 @@ def take(ports: Ports, slice_no: int, second: int, owner: str) -> Holding | Slic
 
 
 def keep(ports: Ports, holding: Holding) -> bool:
-    """Before each batch: renew when it is time; False when the lease can not be trusted any more."""
+    """Before each batch: renew when it is time; False when the lease cannot be trusted any more."""
     if not holding.is_sure(ports):
         return False
     if not holding.wants_renewal(ports):

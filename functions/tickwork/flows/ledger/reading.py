@@ -1,6 +1,6 @@
 """The one room that reads the ledger: a job, a run, pages of a partition, and the calendars that jobs name.
 
-Reads are strongly consistent. An item that is there and can not be read raises `Unreadable`; what is not there is
+Reads are strongly consistent. An item that is there and cannot be read raises `Unreadable`; what is not there is
 None, and each caller says what that means for him.
 """
 
@@ -52,7 +52,7 @@ def read_job_to_plan(ports: Ports, job_id: str) -> Job | None:
 
 
 def read_jobs_to_plan(ports: Ports, job_ids: Iterable[str], unreadable: Callable[[str], None]) -> dict[str, Job]:
-    """Jobs with their calendars, by id, in one read for all. What can not be read is told, and left out."""
+    """Jobs with their calendars, by id, in one read for all. What cannot be read is told, and left out."""
     jobs: list[Job] = []
     for item in read_many(ports, JOBS, [{"job_id": job_id} for job_id in sorted(set(job_ids))]):
         if item is None:

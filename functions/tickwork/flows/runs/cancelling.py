@@ -87,7 +87,7 @@ def _standing(run: Run) -> Cancelled:
     if run.status == lifecycle.CANCELLED or run.cancel_requested:
         return Cancelled(run, run.status, bool(run.cancel_requested))
     raise TooLate(
-        f"the run is {run.status} and can not be cancelled any more",
+        f"the run is {run.status} and cannot be cancelled any more",
         field="ref",
         remedy="only a run that has not ended can be cancelled",
     )

@@ -1,4 +1,4 @@
-"""Leasing runs for workers that can not reach the queue: receive, start, and keep the message as a worker would (W8).
+"""Leasing runs for workers that cannot reach the queue: receive, start, and keep the message as a worker would (W8).
 
 Protects no-lost-timer: a message stays in its queue, hidden for as long as the lease, until its run has ended; so a
 worker that never got the answer, or died, is noticed by the next receive. It is deleted on a later call that hands

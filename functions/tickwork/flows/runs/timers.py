@@ -177,7 +177,7 @@ def cancel_timer(ports: Ports, timer_id: str, reason: str = "cancelled") -> Run:
     if run.status == lifecycle.CANCELLED:
         return run
     raise TooLate(
-        f"timer {timer_id} is {run.status} and can not be cancelled any more",
+        f"timer {timer_id} is {run.status} and cannot be cancelled any more",
         field="timer_id",
         remedy="a timer can be cancelled until a worker has started it",
     )

@@ -32,7 +32,7 @@ DECIDE_TRIES_MAX = 4
 NO_DEFINITION = "no_definition"
 NOT_DUPLICATES = frozenset({NO_DEFINITION, NO_SLOT})
 NO_DEFINITION_RETRY_MS = 60_000
-"""A limited run whose definition can not be found is not started on a guess; its message waits."""
+"""A limited run whose definition cannot be found is not started on a guess; its message waits."""
 
 
 @dataclass(frozen=True, slots=True)
