@@ -1,0 +1,1 @@
+"""Exhaustive checks of the protocols, as small models: every interleaving, with a crash anywhere."""
