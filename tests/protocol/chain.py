@@ -188,8 +188,8 @@ def _step(state: State, it: Scanner, variant: str) -> Iterator[tuple[State, Scan
 
 
 def _advance(state: State, it: Scanner, variant: str) -> Iterator[tuple[State, Scanner]]:
-    """One transaction: the cursor, and the row of what it passes. Then the row is served, if nothing was left: its steps
-    may put next occurrences behind the cursor, so that write also widens it up to there."""
+    """One transaction: the cursor, and the row of what it passes. Then the row is served, if nothing was left: its
+    steps may put next occurrences behind the cursor, so that write also widens it up to there."""
     if it.token != state.token:
         yield state, Scanner()
         return
