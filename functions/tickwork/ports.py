@@ -87,11 +87,13 @@ class OutMessage:
 @dataclass(frozen=True, slots=True)
 class SendReport:
     """What did not go out: `failed` may be tried again; `refused` never will (index and why). The rest was sent.
-    `why` is the last thing that was said of those that failed."""
+    `why` is the last thing that was said of those that failed. `closed`: the queue is not there, or takes nothing
+    from us at all, whatever it is sent; it is no use to try again at once."""
 
     failed: tuple[int, ...] = ()
     refused: tuple[tuple[int, str], ...] = ()
     why: str = ""
+    closed: bool = False
 
 
 class Sender(Protocol):

@@ -8,7 +8,7 @@ from collections import Counter
 
 from tests.scenarios.stage import NOW_MS, Process, Stage, Workers
 from tickwork.core.instants import DAY_MS, SECOND_MS
-from tickwork.flows.dispatch.windows import PAGE_ITEMS_MAX
+from tickwork.flows.dispatch.serving import PAGE_ITEMS_MAX
 from tickwork.ports import Layout
 
 FULL = bool(os.environ.get("TICKWORK_FULL"))

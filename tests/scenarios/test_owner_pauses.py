@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenarios.stage import NOW_MS, Call, Process, Stage
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
-from tickwork.flows.dispatch.windows import PAGE_ITEMS_MAX
+from tickwork.flows.dispatch.serving import PAGE_ITEMS_MAX
 from tickwork.ports import Layout
 
 RUNS = 8_400

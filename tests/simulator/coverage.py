@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_WINDOWS = ("served", "already", "held", "early", "fenced", "unsent", "out_of_time")
+_WINDOWS = ("served", "already", "held", "early", "fenced", "unsure", "out_of_time")
 _STARTS = ("held", "succeeded", "dead", "cancelled", "superseded")
 _ITEMS = (
     *("new -> pending", "new -> skipped", "pending -> running", "pending -> skipped", "pending -> cancelled"),

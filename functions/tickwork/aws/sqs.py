@@ -23,7 +23,27 @@ BATCH_MESSAGES_MAX = 10
 BATCH_BYTES_MAX = 250_000
 """Under the 256 KiB that held for a batch until August 2025: an emulator or an old endpoint may still mean it."""
 
-_NO_QUEUE = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}
+_CLOSED = {
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "QueueDoesNotExist",
+    "AccessDenied",
+    "AccessDeniedException",
+    "KmsAccessDenied",
+    "KMS.AccessDeniedException",
+    "KmsDisabled",
+    "KmsInvalidState",
+    "KmsNotFound",
+}
+"""What a queue says that takes nothing from us, whatever we send."""
+
+_CONTENT = {
+    "InvalidMessageContents",
+    "InvalidParameterValue",
+    "BatchRequestTooLong",
+    "AWS.SimpleQueueService.BatchRequestTooLong",
+    "ValidationException",
+}
+"""What SQS says of a whole batch because of what is in it."""
 
 
 SENDS_AT_ONCE = 32
@@ -50,13 +70,14 @@ class SqsSender:
             return SendReport(failed=tuple(range(len(messages))), why=repr(error))
         failed: list[int] = []
         refused: list[tuple[int, str]] = []
-        why = ""
+        why, closed = "", False
         batches = list(pack(messages))
         for batch, report in zip(batches, self._send_all(url, messages, batches), strict=True):
             failed += [batch[i] for i in report.failed]
             refused += [(batch[i], reason) for i, reason in report.refused]
-            why = report.why or why
-        return SendReport(tuple(failed), tuple(refused), why)
+            why, closed = report.why or why, closed or report.closed
+        # Batches before the one that met a closed queue may have gone out: then the rest is tried again as failed.
+        return SendReport(tuple(failed), tuple(refused), why, closed and len(failed) == len(messages))
 
     def _send_all(
         self, url: str, messages: Sequence[OutMessage], batches: Sequence[Sequence[int]]
@@ -77,6 +98,8 @@ class SqsSender:
         try:
             answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         except ClientError as error:
+            if error.response["Error"]["Code"] in _CONTENT:
+                return self._send_halves(url, messages, error)
             return _all(messages, error)
         except (ConnectionFailed, HTTPClientError) as error:
             return SendReport(failed=tuple(range(len(messages))), why=repr(error))  # or sent: a duplicate dies at start
@@ -90,6 +113,18 @@ class SqsSender:
         codes = sorted({str(entry.get("Code")) for entry in answer.get("Failed", [])})
         refused = tuple((i, why) for i, why in at_fault.items() if i not in sent)
         return SendReport(failed, refused, ", ".join(codes) or "entries were left out of the answer")
+
+
+    def _send_halves(self, url: str, messages: Sequence[OutMessage], error: ClientError) -> SendReport:
+        """A batch that is refused whole for its content: halved until the message at fault is alone. At most ten are in
+        a batch, so this is four deep."""
+        if len(messages) == 1:
+            return SendReport(refused=((0, str(error)),))
+        middle = len(messages) // 2
+        first, second = (self._send_batch(url, half) for half in (messages[:middle], messages[middle:]))
+        failed = (*first.failed, *(middle + i for i in second.failed))
+        refused = (*first.refused, *((middle + i, why) for i, why in second.refused))
+        return SendReport(failed, refused, first.why or second.why)
 
 
 class SqsReceiver:
@@ -143,8 +178,6 @@ def _entry(index: int, message: OutMessage) -> dict[str, Any]:
 
 
 def _all(messages: Sequence[OutMessage], error: ClientError) -> SendReport:
-    """A whole call refused: a queue that is not there will not take them later either; anything else may pass."""
-    code = error.response["Error"]["Code"]
-    if code in _NO_QUEUE:
-        return SendReport(refused=tuple((i, f"the queue does not exist ({code})") for i in range(len(messages))))
-    return SendReport(failed=tuple(range(len(messages))), why=str(error))
+    """A whole call refused: by a queue that takes nothing, or for a reason that may pass."""
+    closed = error.response["Error"]["Code"] in _CLOSED
+    return SendReport(failed=tuple(range(len(messages))), why=str(error), closed=closed)

@@ -17,7 +17,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.messages import Tick
 from tickwork.core.ledger.queues import TICKS_PER_BATCH
-from tickwork.flows.dispatch.windows import BACKLOG_MS_MAX, WindowReport, run_window
+from tickwork.flows.dispatch.windows import BACKLOG_MS_MAX, WindowReport, latest_due, run_window
 from tickwork.ports import TICKS_QUEUE, Ports
 
 if TYPE_CHECKING:
@@ -74,16 +74,17 @@ class TickBatch:
                 by_slice.setdefault((tick.cell, tick.slice_no), []).append((message, tick.second))
         again: list[str] = []
         backlog_ms = BACKLOG_MS_MAX // max(1, len(by_slice))
+        served = [latest_due(self._ports, (second for _, second in group)) for group in by_slice.values()]
         windows = [
-            partial(self._window, slice_no, max(second for _, second in group), until_ms, backlog_ms)
-            for (_, slice_no), group in by_slice.items()
+            partial(self._window, slice_no, second, until_ms, backlog_ms)
+            for (_, slice_no), second in zip(by_slice, served, strict=True)
         ]
-        for group, wait_ms in zip(by_slice.values(), self._serving(windows), strict=True):
-            if wait_ms is None:
-                continue
-            for (message_id, receipt, _), _ in group:
-                self._delay(receipt, wait_ms)
-                again.append(message_id)
+        for group, done, wait_ms in zip(by_slice.values(), served, self._serving(windows), strict=True):
+            for (message_id, receipt, _), second in group:
+                early_ms = second * SECOND_MS - self._ports.clock.now_ms() if second > done else 0
+                if wait_ms is not None or early_ms > 0:
+                    self._delay(receipt, max(wait_ms or 0, early_ms))
+                    again.append(message_id)
         return again
 
     def _read(self, body: str) -> Tick | None:

@@ -68,7 +68,7 @@ class SimSignals:
         outcome = facts.get("outcome")
         self._seen[action] += 1
         world.trace(self._process.name, action, facts)
-        if action == "window_failed" or outcome in ("fenced", "unsent"):
+        if action == "window_failed" or outcome in ("fenced", "unsure"):
             self._process.gave_up = True
 
 

@@ -13,7 +13,7 @@ from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.slots import SlotChecks
-from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, SET_ASIDE, TIMERS
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Checks:
                 self.slots.changed(process, before, after)
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
+            elif table is SET_ASIDE:
+                self.cursors.row_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
         self.chains.settled(changes)

@@ -1,7 +1,7 @@
 """Checks on slices: cursor-honest, one-owner-effect (of a slice).
 
-A pending item that the cursors have passed (it lies behind `done`, and not in the part of an outage's backlog that is
-still to be served) must have been sent, or be in the care of the call that wrote it and that has
+A pending item that the cursors have passed (it lies behind `done`, not in the part of an outage's backlog that is still
+to be served, and not in what a set-aside row has still to serve) must have been sent, or be in the care of the call that wrote it and that has
 not answered yet. When that call answers, it must have been sent; when it died, it is the reconciler's, and the
 liveness phase sees to it that it is found.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tickwork.core.ledger.keys import slice_key
-from tickwork.core.ledger.tables import LEASES
+from tickwork.core.ledger.tables import LEASES, SET_ASIDE
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
 
@@ -35,6 +35,8 @@ class _Unsent:
     second: int
     writer: Process
     fenced: bool
+    pool: str
+    """Its own, for a one-shot; '' for the occurrence of a job, and for a retry."""
 
 
 class CursorChecks:
@@ -53,9 +55,10 @@ class CursorChecks:
             return
         lease = self._lease(slice_no)
         fenced = slice_key(self._world.cell, slice_no) in process.tokens
-        unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced)
+        pool = str(after["work"]["pool"]) if "work" in after else ""
+        unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
         self._unsent[slice_no][ref] = unsent
-        if lease is not None and _is_behind(unsent, lease):
+        if lease is not None and self._is_passed(unsent, lease):
             self._passed(unsent, f"{process.name} put it behind the cursor")
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
@@ -82,6 +85,17 @@ class CursorChecks:
         if any(after[name] != before[name] for name in _PASSING):
             self._advanced(process, after)
 
+    def row_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        """What a set-aside row covers no longer must have been sent; and only who holds the slice touches its rows."""
+        row = after or before
+        assert row is not None
+        lease = self._world.tables.standing(LEASES, {"slice": row["slice"]})
+        assert lease is not None, row
+        if process.tokens.get(row["slice"], 0) != lease["token"]:
+            raise Violation("one-owner-effect", f"{process.name} changed the row {row['who']} of {row['slice']}")
+        self._world.seen["row written" if after else "row deleted"] += 1
+        self._advanced(process, lease)
+
     def sent(self, ref: str) -> None:
         unsent = self._unsent[self._slice_of(ref)].pop(ref, None)
         if unsent is not None:
@@ -95,7 +109,7 @@ class CursorChecks:
 
     def _advanced(self, process: Process, lease: Item) -> None:
         for unsent in list(self._unsent[int(lease["slice"].rpartition("#")[2])].values()):
-            if _is_behind(unsent, lease):
+            if self._is_passed(unsent, lease):
                 self._passed(unsent, f"{process.name} advanced to {lease['done']} {lease['late_at']}")
 
     def _passed(self, unsent: _Unsent, how: str) -> None:
@@ -106,6 +120,12 @@ class CursorChecks:
             unsent.writer.owed.add(unsent.ref)
         else:
             self._world.seen["orphan"] += 1
+
+    def _is_passed(self, unsent: _Unsent, lease: Item) -> bool:
+        if not _is_behind(unsent, lease):
+            return False
+        rows = self._world.tables.items(SET_ASIDE)
+        return not any(_is_aside(unsent, row) for row in rows if row["slice"] == lease["slice"])
 
     @staticmethod
     def _forget_slices(process: Process) -> None:
@@ -126,6 +146,23 @@ def _is_behind(unsent: _Unsent, lease: Item) -> bool:
         return False
     if not lease["late_from"] <= unsent.second <= lease["late_until"]:
         return True
-    pk, _, sk = unsent.ref.partition("|")
+    return _place(unsent.ref) <= str(lease["late_at"])
+
+
+def _is_aside(unsent: _Unsent, row: Item) -> bool:
+    """Whether a set-aside row has still to serve an item. (Written out again.)"""
+    kind, _, name = str(row["who"]).partition("#")
+    _, shard, _, _, team, job, *_ = unsent.ref.replace("|", "#").split("#")
+    if kind == "shard" and int(shard) != int(name):
+        return False
+    if kind == "job" and f"{team}:{job}" != name:
+        return False
+    if kind == "pool" and unsent.pool not in ("", name):
+        return False
+    return row["begin"] <= unsent.second <= row["until"] and _place(unsent.ref) > str(row["place"])
+
+
+def _place(ref: str) -> str:
+    pk, _, sk = ref.partition("|")
     _, shard, bucket = pk.split("#")
-    return f"{bucket}#{shard}#{sk}" <= str(lease["late_at"])
+    return f"{bucket}#{shard}#{sk}"

@@ -10,17 +10,19 @@ from tests.simulator.planted.bug import Bug, Patch
 from tickwork.core.dispatch import slices
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.ledger.writes import Anyway, Update
-from tickwork.flows.dispatch import leasing, windows
+from tickwork.flows.dispatch import catching_up, leasing
+from tickwork.flows.dispatch.serving import Serving
 
 
 def _advances_before_send() -> Sequence[Patch]:
-    right = windows._Window._work_off
+    right = catching_up.serve_backlog
 
-    def wrong(self: Any, *arguments: Any) -> SliceLease:
-        leasing.advance_backlog(self.ports, self.holding, replace(self.holding.lease, late_until=0))
-        return right(self, *arguments)
+    def wrong(it: Any, *arguments: Any, **named: Any) -> None:
+        after = replace(it.holding.lease, late_until=0)
+        leasing.advance_backlog(it.ports, it.holding, after, release=False, aside=it.aside())
+        right(it, *arguments, **named)
 
-    return [(windows._Window, "_work_off", wrong)]
+    return [(catching_up, "serve_backlog", wrong)]
 
 
 def _does_not_cover() -> Sequence[Patch]:
@@ -30,31 +32,28 @@ def _does_not_cover() -> Sequence[Patch]:
 def _without_token() -> Sequence[Patch]:
     right = slices.advance_backlog
 
-    def wrong(lease: SliceLease, after: SliceLease) -> Update:
-        return replace(right(lease, after), condition=Anyway("planted"))
+    def wrong(lease: SliceLease, after: SliceLease, **named: Any) -> Update:
+        return replace(right(lease, after, **named), condition=Anyway("planted"))
 
     return [(slices, "advance_backlog", wrong)]
 
 
 def _one_page_of_a_minute() -> Sequence[Patch]:
-    right = windows._Window._late_page
-
-    def wrong(self: Any, *arguments: Any) -> Any:
-        return replace(right(self, *arguments), more=None)
-
-    return [(windows._Window, "_late_page", wrong)]
+    right = catching_up._page
+    return [(catching_up, "_page", lambda *arguments: replace(right(*arguments), more=None))]
 
 
 def _reads_a_minute_once() -> Sequence[Patch]:
-    right = windows._Window._see_to
+    right = Serving._will_see
 
-    def wrong(self: Any, *arguments: Any) -> Any:
-        before = self.late_next
-        due = right(self, *arguments)
-        self.late_next = before
-        return due
+    def wrong(self: Any, key: Any) -> bool:
+        before = self.stretch.next if self.stretch else ""
+        seen = right(self, key)
+        if self.stretch:
+            self.stretch.next = before
+        return seen
 
-    return [(windows._Window, "_see_to", wrong)]
+    return [(Serving, "_will_see", wrong)]
 
 
 BUGS = (

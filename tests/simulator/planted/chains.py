@@ -15,8 +15,8 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.writes import Check, Committed, Put, Refused, Write
-from tickwork.flows.dispatch import firing, sending
-from tickwork.flows.dispatch.firing import Fired
+from tickwork.flows.dispatch import firing, sending, stepping
+from tickwork.flows.dispatch.fired import Fired
 from tickwork.flows.jobs import registering
 from tickwork.ports import Ports
 
@@ -34,17 +34,17 @@ def _next_from_now() -> Sequence[Patch]:
 def _refusal_means_resend() -> Sequence[Patch]:
     def wrong(ports: Ports, stale: Run, given: Any, fired: Fired) -> Any:
         item = ports.store.get(JOBS, {"job_id": stale.key.job_id})
-        return [firing._message(ports, stale, Job.from_item(item).work, given)] if item else []
+        return [stepping.message_of(ports, stale, Job.from_item(item).work, given)] if item else []
 
-    return [(firing, "_step_again", wrong)]
+    return [(stepping, "_step_again", wrong)]
 
 
 def _refusal_means_drop() -> Sequence[Patch]:
-    return [(firing, "_step_again", lambda *_: [])]
+    return [(stepping, "_step_again", lambda *_: [])]
 
 
 def _lost_reply_forgotten() -> Sequence[Patch]:
-    right = firing._step_again
+    right = stepping._step_again
 
     def wrong(ports: Ports, stale: Run, given: Any, fired: Fired) -> Any:
         before = list(fired.materialised)
@@ -52,26 +52,26 @@ def _lost_reply_forgotten() -> Sequence[Patch]:
         fired.materialised[:] = before
         return messages
 
-    return [(firing, "_step_again", wrong)]
+    return [(stepping, "_step_again", wrong)]
 
 
 def _send_before_step() -> Sequence[Patch]:
-    right = firing._step_chains
+    right = stepping.step_chains
 
     def wrong(ports: Ports, due: Sequence[Run], known: Any, given: Any, fired: Fired) -> Any:
-        early = [firing._message(ports, r, known[r.key.job_id].work, given) for r in due if r.key.job_id in known]
+        early = [stepping.message_of(ports, r, known[r.key.job_id].work, given) for r in due if r.key.job_id in known]
         if early:
             sending.send_ready(ports, early)
         return right(ports, due, known, given, fired)
 
-    return [(firing, "_step_chains", wrong)]
+    return [(firing, "step_chains", wrong)]
 
 
 def _step_without_transaction() -> Sequence[Patch]:
     def wrong(ports: Ports, *writes: Write) -> Committed | Refused:
         return one_by_one(ports, *(write for write in writes if not isinstance(write, Check)))
 
-    return [(firing, "commit", wrong)]
+    return [(stepping, "commit", wrong)]
 
 
 def _skip_without_record() -> Sequence[Patch]:

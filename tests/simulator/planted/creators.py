@@ -11,7 +11,7 @@ from tests.simulator.planted.bug import Bug, Patch
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import Unsent
 from tickwork.flows.dispatch import creating, leasing
-from tickwork.flows.dispatch.firing import Fired
+from tickwork.flows.dispatch.fired import Fired
 from tickwork.flows.runs import finishing
 from tickwork.ports import Ports
 

@@ -11,8 +11,7 @@ from tickwork.core.dispatch import slices
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.ledger.tables import LEASES
 from tickwork.core.ledger.writes import Check, Is, Update
-from tickwork.flows.dispatch import leasing, windows
-from tickwork.flows.dispatch.firing import Fired
+from tickwork.flows.dispatch import leasing, live, windows
 
 
 def _advance_without_token() -> Sequence[Patch]:
@@ -25,13 +24,13 @@ def _advance_without_cas() -> Sequence[Patch]:
 
 
 def _advance_before_send() -> Sequence[Patch]:
-    right = windows._Window._serve_range
+    right = live._serve_range
 
-    def wrong(self: Any, first: int, last: int) -> Fired:
-        leasing.advance(self.ports, self.holding, last, release=False)
-        return right(self, first, last)
+    def wrong(it: Any, first: int, last: int, start: str) -> bool:
+        leasing.advance(it.ports, it.holding, last, release=False)
+        return right(it, first, last, start)
 
-    return [(windows._Window, "_serve_range", wrong)]
+    return [(live, "_serve_range", wrong)]
 
 
 def _announce_after_read() -> Sequence[Patch]:
@@ -63,16 +62,16 @@ def _same_token() -> Sequence[Patch]:
 
 
 def _release_without_token() -> Sequence[Patch]:
-    give_back, report = slices.give_back, windows._Window._report
+    give_back, report = slices.give_back, windows._report
 
-    def wrong_report(self: Any, outcome: str, total: Fired) -> Any:
+    def wrong_report(it: Any, outcome: str) -> Any:
         if outcome == windows.FENCED:
-            leasing.give_back(self.ports, self.holding)
-        return report(self, outcome, total)
+            leasing.give_back(it.ports, it.holding)
+        return report(it, outcome)
 
     return [
         (slices, "give_back", lambda lease: unconditional(give_back(lease))),
-        (windows._Window, "_report", wrong_report),
+        (windows, "_report", wrong_report),
     ]
 
 

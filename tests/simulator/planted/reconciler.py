@@ -12,7 +12,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.writes import Item, Put
 from tickwork.flows.audit import reconciling
-from tickwork.flows.dispatch import windows
+from tickwork.flows.dispatch import live
 from tickwork.flows.dispatch.sending import Sent
 from tickwork.flows.jobs import registering
 from tickwork.ports import Ports
@@ -62,11 +62,11 @@ def _deleted_job_stops_pass() -> Sequence[Patch]:
 
 
 def _poison_stops_slice() -> Sequence[Patch]:
-    def wrong(ports: Ports, items: Any) -> list[Any]:
+    def wrong(ports: Ports, items: Any, *, started: bool = False) -> list[Any]:
         pending = [item for item in items if item["status"] == lifecycle.PENDING]
         return [Retry.from_item(item) if "run_ref" in item else Run.from_item(item) for item in pending]
 
-    return [(windows, "read_items", wrong)]
+    return [(live, "read_items", wrong)]
 
 
 BUGS = (

@@ -8,30 +8,31 @@ from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch
 from tickwork.core.dispatch import backlog
-from tickwork.flows.dispatch import firing, sending, ticking, windows
+from tickwork.flows.dispatch import catching_up, firing, live, sending, ticking
+from tickwork.flows.dispatch.serving import Serving
 from tickwork.ports import Layout, Page, Ports
 from tickwork.testing.store import SimStore
 
 
 def _edge_triggered() -> Sequence[Patch]:
-    right = windows._Window._serve_range
-    return [(windows._Window, "_serve_range", lambda self, _, last: right(self, last, last))]
+    right = live._serve_range
+    return [(live, "_serve_range", lambda it, _, last, start: right(it, last, last, start))]
 
 
 def _first_page_only() -> Sequence[Patch]:
-    def wrong(self: Any, first: int, last: int) -> Any:
-        store, query = self.ports.store, self.ports.store.query
+    def wrong(it: Any, *arguments: Any) -> Any:
+        store, query = it.ports.store, it.ports.store.query
 
         def one_page(*arguments: Any, **named: Any) -> Page:
             page: Page = query(*arguments, **named)
             return replace(page, more=None)
 
-        ports = replace(self.ports, store=_Overlay(store, query=one_page))
-        pages: Any = right(replace(self, ports=ports), first, last)
+        ports = replace(it.ports, store=_Overlay(store, query=one_page))
+        pages: Any = right(replace(it, ports=ports), *arguments)
         return pages
 
-    right = windows._Window._pages
-    return [(windows._Window, "_pages", wrong)]
+    right = live._pages
+    return [(live, "_pages", wrong)]
 
 
 class _Overlay:
@@ -59,18 +60,19 @@ def _stale_window_read() -> Sequence[Patch]:
 
 
 def _forgets_own_next() -> Sequence[Patch]:
-    return [(windows._Window, "_see_to", lambda *_: [])]
+    return [(Serving, "_see_to", lambda *_: [])]
 
 
 def _unsent_is_forgotten() -> Sequence[Patch]:
     right = sending.send_ready
-    return [(firing, "send_ready", lambda ports, messages: replace(right(ports, messages), unsent=0))]
+    return [(firing, "send_ready", lambda ports, *rest: replace(right(ports, *rest), unsent=0, left=()))]
 
 
 def _partial_failures_not_read() -> Sequence[Patch]:
-    def wrong(ports: Ports, queue: str, outgoing: Sequence[Any]) -> tuple[int, int, int]:
-        ports.sender.send(queue, outgoing)
-        return len(outgoing), 0, 0
+    def wrong(ports: Ports, boxes: Sequence[Any], _: int) -> None:
+        for box in boxes:
+            ports.sender.send(box.queue, box.outgoing)
+            box.left = []
 
     return [(sending, "_send_patiently", wrong)]
 
@@ -88,7 +90,7 @@ def _backlog_dropped() -> Sequence[Patch]:
 
 
 def _backlog_closed_unserved() -> Sequence[Patch]:
-    return [(windows._Window, "_work_off", lambda self, *_: backlog.closed(self._progress()))]
+    return [(catching_up, "work_off", lambda *_: catching_up.FINISHED)]
 
 
 BUGS = (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.support.worlds import create_job, create_timer, every, make_world, move, sent_refs, serve, statuses
-from tickwork.flows.dispatch import windows
+from tickwork.flows.dispatch import live
 
 JOBS = 5
 
 
-@pytest.mark.parametrize("waiting_max", [0, 2, windows.CHAINS_WAITING_MAX])
-@pytest.mark.parametrize("page", [1, 3, windows.PAGE_ITEMS_MAX])
+@pytest.mark.parametrize("waiting_max", [0, 2, live.CHAINS_WAITING_MAX])
+@pytest.mark.parametrize("page", [1, 3, live.PAGE_ITEMS_MAX])
 def test_timers_are_sent_before_the_jobs_of_their_second_and_nothing_is_left_out(
     monkeypatch: pytest.MonkeyPatch, waiting_max: int, page: int
 ) -> None:
-    monkeypatch.setattr(windows, "CHAINS_WAITING_MAX", waiting_max)
-    monkeypatch.setattr(windows, "PAGE_ITEMS_MAX", page)
+    monkeypatch.setattr(live, "CHAINS_WAITING_MAX", waiting_max)
+    monkeypatch.setattr(live, "PAGE_ITEMS_MAX", page)
     ports, tables = make_world()
     serve(ports)
     for n in range(JOBS):

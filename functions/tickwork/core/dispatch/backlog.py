@@ -54,15 +54,18 @@ def is_outage(lease: SliceLease, until: int) -> bool:
 
 def opened(lease: SliceLease, until: int) -> SliceLease:
     """The lease with its live cursor moved to the last minute, and the rest in the backlog. One that is open already
-    is extended: what was served live since then is read once more, and what of it is still pending is sent again."""
+    is extended: what was served live since then is read once more, and what of it is still pending is sent again. The
+    new part may begin in the very minute that the old one has come to; then that minute is served from its beginning,
+    for its places are passed shard by shard, and those of the first shards lie before `late_at`."""
     begin = lease.done + 1
     fresh = not lease.late_until
+    first = place_of(bucket_of(begin), 0, "")
     return replace(
         lease,
         done=until - LIVE_S,
         late_from=begin if fresh else lease.late_from,
         late_until=until - LIVE_S,
-        late_at=place_of(bucket_of(begin), 0, "") if fresh else lease.late_at,
+        late_at=first if fresh else min(lease.late_at, first),
     )
 
 

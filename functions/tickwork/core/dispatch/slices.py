@@ -39,7 +39,9 @@ class SliceLease:
     to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
     some minutes after; `audited_hour` and `audited_day`: a third and a fourth time. `late_from` to `late_until`: the
     seconds that an outage left behind `done`, served up to the place `late_at` (core/backlog; no backlog: 0).
-    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (core/slices).
+    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (core/slices). `live_until` and
+    `live_at`: of (`done`, `live_until`], one minute, all up to the place `live_at` has been served (0, or behind
+    `done`: nothing). `aside_s`: the earliest next try of the slice's set-aside rows (core/set_aside; no row: 0).
     """
 
     slice: str
@@ -58,6 +60,9 @@ class SliceLease:
     late_at: str = ""
     tick_base: int = 0
     tick_map: str = ""
+    live_until: int = 0
+    live_at: str = ""
+    aside_s: int = 0
 
     def to_item(self) -> Item:
         return {name: getattr(self, name) for name in _LEASE_FIELDS}
@@ -132,6 +137,25 @@ def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
     return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set={"done": done, **freed})
 
 
+def live_progress(lease: SliceLease, last: int, place: str, now_ms: int) -> Update:
+    """Record how far into the minute that ends with `last` the window has come, and renew the lease. An earlier try
+    that arrives later only makes the next window read a page twice; none can arrive once the cursor has moved."""
+    changes = {"live_until": last, "live_at": place, "lease_until_ms": now_ms + LEASE_TTL_MS}
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=changes)
+
+
+def with_next_try(write: Update, aside_s: int) -> Update:
+    """A write of the lease that goes with writes of set-aside rows, in one transaction: it says when to look at them
+    next, so that a slice without any never does."""
+    return replace(write, set={**write.set, "aside_s": aside_s})
+
+
+def stays(lease: SliceLease, *, release: bool) -> Update:
+    """The lease with its cursor as it is, still ours: the fence of what is written beside it."""
+    freed = {"owner": "", "lease_until_ms": 0} if release else {}
+    return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=freed)
+
+
 def covering(advance: Update) -> Update:
     """An advance after which the backlog is worked on. That may put next occurrences behind the cursor: should the
     window die of it, the next one reads the backlog up to here. `advance_backlog` then takes that back."""
@@ -149,10 +173,11 @@ def open_backlog(lease: SliceLease, opened: SliceLease) -> Update:
     return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=changes)
 
 
-def advance_backlog(lease: SliceLease, after: SliceLease) -> Update:
-    """Record how far the backlog was served and where it ends, and give the lease back."""
+def advance_backlog(lease: SliceLease, after: SliceLease, *, release: bool = True) -> Update:
+    """Record how far the backlog was served and where it ends, and give the lease back if that was all."""
     unchanged = all_of(_mine(lease), Is("late_at", lease.late_at))
-    changes = {"late_at": after.late_at, "late_until": after.late_until, "owner": "", "lease_until_ms": 0}
+    freed = {"owner": "", "lease_until_ms": 0} if release else {}
+    changes = {"late_at": after.late_at, "late_until": after.late_until, **freed}
     return Update(LEASES, _key(lease), unchanged, set=changes)
 
 

@@ -7,6 +7,7 @@
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | dead letters, replay | time to live |
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
 | slice | leases | `cell#slice` | - | scanner, ticker | creators, scanner, ticker | slices of the environment |
+| set-aside row | set_aside | `cell#slice` | `kind#name` | scanner | scanner, reconciler | `ROWS_MAX` of a slice |
 | client key | client_keys | `team#key` | - | API | API | time to live |
 | calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
 | calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
@@ -15,7 +16,8 @@
 
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
 in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
-its two halves, so that one second of one team is a range.
+its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
+`pool#default`, `shard#0003`, `job#team:name`, or `all#`.
 """
 
 from __future__ import annotations
@@ -119,6 +121,23 @@ def parse_ref(ref: str) -> LedgerKey:
 
 def slice_key(cell: str, slice_no: int) -> str:
     return f"{cell}#{slice_no:04d}"
+
+
+def who_key(kind: str, name: str) -> str:
+    """Whom a set-aside row of a slice waits for."""
+    return f"{kind}#{name}"
+
+
+def parse_who(text: str) -> tuple[str, str]:
+    """(kind, name) of whom a row waits for; ValueError when it names nobody."""
+    kind, sign, name = text.partition("#")
+    if not kind or not sign:
+        raise ValueError(f"not the key of a set-aside row: {text[:80]!r}")
+    return kind, name
+
+
+ALL_WHO = ("", "~")
+"""Sort-key bounds (inclusive) of all rows of a slice."""
 
 
 def client_key_of(team: str, client_key: str) -> str:

@@ -42,10 +42,11 @@ BY_DEAD_LETTER = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
 TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB, BY_DEAD_LETTER))
 JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM,))
 LEASES = Table("leases", "slice")
+SET_ASIDE = Table("set_aside", "slice", "who")
 CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")
 CALENDARS = Table("calendars", "calendar_id", indexes=(CALENDARS_BY_TEAM,))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
 RESOURCES = Table("resources", "resource", "slot")
 
-ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES)
+ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES)
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

@@ -19,7 +19,8 @@ from tickwork.core.ledger.messages import Tick
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.flows.dispatch import leasing
-from tickwork.flows.dispatch.firing import Fired, Firing, fire, read_items
+from tickwork.flows.dispatch.fired import Fired, Firing
+from tickwork.flows.dispatch.firing import fire, read_items
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.ledger import reading
 from tickwork.ports import Ports

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tickwork.core.dispatch import slices
+from tickwork.core.dispatch import set_aside, slices
+from tickwork.core.dispatch.set_aside import Rows, SetAside, Who
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import InvariantViolated, WorldError
 from tickwork.core.instants import second_of
-from tickwork.core.ledger.keys import slice_key
-from tickwork.core.ledger.tables import LEASES
-from tickwork.core.ledger.writes import Committed, Item
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.keys import ALL_WHO, slice_key
+from tickwork.core.ledger.tables import LEASES, SET_ASIDE
+from tickwork.core.ledger.writes import Committed, Item, Refused, Update
 from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import pages
 from tickwork.ports import Ports
 
 _TAKE_TRIES_MAX = 4
@@ -26,6 +29,8 @@ class Holding:
 
     lease: SliceLease
     trusted_from_ms: int
+    is_refused: bool = False
+    """The token was refused: somebody else has the slice, or has had it."""
 
     def is_sure(self, ports: Ports) -> bool:
         """Whether the lease cannot have lapsed yet, with a margin. A paused process finds out here."""
@@ -76,7 +81,10 @@ def take(ports: Ports, slice_no: int, second: int, owner: str) -> Holding | Slic
         if before.done >= second or slices.is_held(before, owner, now_ms):
             return before
         after = slices.taken(before, owner, second, now_ms)
-        if isinstance(commit(ports, slices.take(before, after)), Committed):
+        result = commit(ports, slices.take(before, after))
+        if isinstance(result, Committed):
+            # As it stands, not as it was read: its last owner may have written beside what the condition names.
+            after = after if result.item is None else SliceLease.from_item(result.item)
             if before.owner:
                 ports.signals.count("scheduler.slice_owner_changes_total", slice=before.slice)
             return Holding(after, trusted_from_ms)
@@ -85,29 +93,93 @@ def take(ports: Ports, slice_no: int, second: int, owner: str) -> Holding | Slic
 
 
 def keep(ports: Ports, holding: Holding) -> bool:
-    """Before each batch: renew when it is time; False when the lease cannot be trusted any more."""
-    if not holding.is_sure(ports):
-        return False
+    """Before each batch: renew when it is time; False when the lease cannot be trusted any more. One that may have
+    lapsed is renewed too: if the token still stands, nobody has taken it over meanwhile."""
     if not holding.wants_renewal(ports):
         return True
     trusted_from_ms, now_ms = ports.clock.monotonic_ms(), ports.clock.now_ms()
     if not isinstance(commit(ports, slices.renew(holding.lease, now_ms)), Committed):
+        holding.is_refused = True
         return False
+    holding.trusted_from_ms = trusted_from_ms
+    return holding.is_sure(ports)
+
+
+def note_progress(ports: Ports, holding: Holding, last: int, place: str) -> bool:
+    """Record how far into its minute a window has come, which renews the lease; False when it was superseded."""
+    trusted_from_ms, now_ms = ports.clock.monotonic_ms(), ports.clock.now_ms()
+    if not isinstance(commit(ports, slices.live_progress(holding.lease, last, place, now_ms)), Committed):
+        return _fenced(ports, holding)
+    holding.lease = replace(holding.lease, live_until=last, live_at=place)
     holding.trusted_from_ms = trusted_from_ms
     return True
 
 
-def advance(ports: Ports, holding: Holding, done: int, *, release: bool, covering: bool = False) -> bool:
-    """Move the cursor; False (and counted) when the token has been superseded. See `slices.covering`."""
+def advance(
+    ports: Ports,
+    holding: Holding,
+    done: int,
+    *,
+    release: bool,
+    covering: bool = False,
+    aside: Aside | None = None,
+) -> bool:
+    """Move the cursor; False (and counted) when the token has been superseded. See `slices.covering`. `aside`: what is
+    passed unserved, in the same transaction."""
     lease = holding.lease
     write = slices.advance(lease, done, release=release)
+    if aside is not None:
+        after = replace(lease, done=done, aside_s=set_aside.earliest(aside.after))
+        return write_aside(ports, holding, slices.covering(write) if covering else write, after, aside)
     result = commit(ports, slices.covering(write) if covering else write)
     if isinstance(result, Committed) or (
         result.only is not None and slices.has_advanced(SliceLease.from_item(result.only), lease, done)
     ):
         holding.lease = replace(lease, done=done)
         return True
-    return _fenced(ports, lease.slice)
+    return _fenced(ports, holding)
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """The set-aside rows as they were read, and as they are to be."""
+
+    before: Rows
+    after: Rows
+
+
+def write_aside(ports: Ports, holding: Holding, write: Update, after: SliceLease, aside: Aside) -> bool:
+    """One transaction: a write of the lease, and what becomes of its rows. False when the token was superseded."""
+    writes = set_aside.writes(aside.before, aside.after)
+    result = commit(ports, slices.with_next_try(write, after.aside_s), *writes)
+    if isinstance(result, Refused) and not _stands(ports, holding, after, aside):
+        return _fenced(ports, holding)
+    holding.lease = after
+    return True
+
+
+def _stands(ports: Ports, holding: Holding, after: SliceLease, aside: Aside) -> bool:
+    """Whether a refused transaction on rows is our own first try, which took effect: they are as they were to be."""
+    item = ports.store.get(LEASES, {"slice": holding.lease.slice})
+    standing = SliceLease.from_item(item) if item is not None else SliceLease("")
+    if (standing.token, standing.done, standing.aside_s) != (after.token, after.done, after.aside_s):
+        return False
+    return read_aside(ports, holding.lease.slice) == dict(aside.after)
+
+
+def read_aside(ports: Ports, slice_id: str) -> dict[Who, SetAside]:
+    """The set-aside rows of a slice. One that cannot be read is told, and left: it is a newer version's to serve."""
+    rows: dict[Who, SetAside] = {}
+    for page in pages(ports, SET_ASIDE, slice_id, *ALL_WHO, limit=set_aside.ROWS_MAX + 1):
+        for item in page.items:
+            try:
+                row = SetAside.from_item(item)
+            except Unreadable as error:
+                ports.signals.count("scheduler.set_aside_total")
+                ports.signals.log("item_set_aside", why=str(error))
+                continue
+            rows[row.who] = row
+    return rows
 
 
 def note_ticks(ports: Ports, lease: SliceLease, seconds: Sequence[int]) -> None:
@@ -125,16 +197,19 @@ def open_backlog(ports: Ports, holding: Holding, opened: SliceLease) -> bool:
     ):
         holding.lease = opened
         return True
-    return _fenced(ports, holding.lease.slice)
+    return _fenced(ports, holding)
 
 
-def advance_backlog(ports: Ports, holding: Holding, after: SliceLease) -> bool:
-    """Record how far the backlog was served, and give the lease back; False (and counted) when it was superseded."""
-    result = commit(ports, slices.advance_backlog(holding.lease, after))
+def advance_backlog(ports: Ports, holding: Holding, after: SliceLease, *, release: bool, aside: Aside) -> bool:
+    """Record how far the backlog was served, and what of it is set aside; False (and counted) when superseded."""
+    write = slices.advance_backlog(holding.lease, after, release=release)
+    if set_aside.writes(aside.before, aside.after):
+        return write_aside(ports, holding, write, replace(after, aside_s=set_aside.earliest(aside.after)), aside)
+    result = commit(ports, write)
     if isinstance(result, Committed) or _is_ours(result.only, after):
         holding.lease = after
         return True
-    return _fenced(ports, holding.lease.slice)
+    return _fenced(ports, holding)
 
 
 def _is_ours(standing: Item | None, after: SliceLease) -> bool:
@@ -150,7 +225,8 @@ def give_back(ports: Ports, holding: Holding) -> None:
     commit(ports, slices.give_back(holding.lease))
 
 
-def _fenced(ports: Ports, slice_id: str) -> bool:
+def _fenced(ports: Ports, holding: Holding) -> bool:
+    slice_id, holding.is_refused = holding.lease.slice, True
     ports.signals.count("scheduler.dispatch_rejected_stale_token_total", slice=slice_id)
     ports.signals.log("stale_token_refused", slice=slice_id)
     return False

@@ -42,7 +42,7 @@ def read_many(ports: Ports, table: Table, keys: Sequence[Item]) -> list[Item | N
 def read_job(ports: Ports, job_id: str) -> Job | None:
     """The job, deleted ones included, without its calendars: for what does not ask when it is due."""
     item = ports.store.get(JOBS, {"job_id": job_id})
-    return None if item is None else Job.from_item(item)
+    return None if item is None else job_from(item)
 
 
 def read_job_to_plan(ports: Ports, job_id: str) -> Job | None:
@@ -51,17 +51,45 @@ def read_job_to_plan(ports: Ports, job_id: str) -> Job | None:
     return None if job is None else with_calendars(ports, [job])[0]
 
 
-def read_jobs_to_plan(ports: Ports, job_ids: Iterable[str], unreadable: Callable[[str], None]) -> dict[str, Job]:
-    """Jobs with their calendars, by id, in one read for all. What cannot be read is told, and left out."""
+def read_jobs_to_plan(
+    ports: Ports, job_ids: Iterable[str], unreadable: Callable[[str, Unreadable], None]
+) -> dict[str, Job]:
+    """Jobs with their calendars, by id, in one read for all. What cannot be read is told, job by job, and left out."""
     jobs: list[Job] = []
     for item in read_many(ports, JOBS, [{"job_id": job_id} for job_id in sorted(set(job_ids))]):
         if item is None:
             continue
         try:
-            jobs.append(Job.from_item(item))
+            jobs.append(job_from(item))
         except Unreadable as error:
-            unreadable(str(error))
-    return {job.job_id: job for job in with_calendars(ports, jobs)}
+            unreadable(str(item["job_id"]), error)
+    found = _calendar_items(ports, (id_ for job in jobs for id_ in _calendar_ids(job)))
+    equipped: dict[str, Job] = {}
+    for job in jobs:
+        try:
+            equipped[job.job_id] = _equipped(job, found)
+        except Unreadable as error:
+            unreadable(job.job_id, error)
+    return equipped
+
+
+def job_from(item: Item) -> Job:
+    """The job of an item. Whatever shape it has, it costs this job only: it is Unreadable, and raises nothing else."""
+    return _readable(f"job {item.get('job_id')!r}", lambda: _with_known_calendars(Job.from_item(item)))
+
+
+def _with_known_calendars(job: Job) -> Job:
+    named_calendars(job)
+    return job
+
+
+def _readable[T](what: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except Unreadable:
+        raise
+    except Exception as error:  # a stored shape can be wrong in any way, and nothing here calls a port
+        raise Unreadable(f"{what}: {error!r}") from error
 
 
 def work_of(ports: Ports, run: Run) -> Work | None:
@@ -110,14 +138,18 @@ def resolve(ports: Ports, team: str, names: Iterable[str]) -> dict[str, Calendar
 
 def with_calendars(ports: Ports, jobs: Sequence[Job]) -> list[Job]:
     """The jobs with the calendars their schedules name, in one read for all. Most name none, and cost nothing."""
-    found = _read_calendars(ports, (_calendar_id(job.team, name) for job in jobs for name in named_calendars(job)))
+    found = _calendar_items(ports, (id_ for job in jobs for id_ in _calendar_ids(job)))
     return [_equipped(job, found) for job in jobs]
 
 
-def _equipped(job: Job, found: Mapping[str, Calendar]) -> Job:
+def _equipped(job: Job, found: Mapping[str, Item]) -> Job:
     wanted = {name: _calendar_id(job.team, name) for name in named_calendars(job)}
-    own = {name: replace(found[id_], name=name) for name, id_ in wanted.items() if id_ in found}
+    own = {name: replace(read_calendar(found[id_]), name=name) for name, id_ in wanted.items() if id_ in found}
     return replace(job, calendars=own) if own else job
+
+
+def _calendar_ids(job: Job) -> list[str]:
+    return [_calendar_id(job.team, name) for name in named_calendars(job)]
 
 
 def _calendar_id(team: str, name: str) -> str:
@@ -125,11 +157,16 @@ def _calendar_id(team: str, name: str) -> str:
 
 
 def _read_calendars(ports: Ports, calendar_ids: Iterable[str]) -> dict[str, Calendar]:
+    return {id_: read_calendar(item) for id_, item in _calendar_items(ports, calendar_ids).items()}
+
+
+def _calendar_items(ports: Ports, calendar_ids: Iterable[str]) -> dict[str, Item]:
     unique = sorted(set(calendar_ids))
-    items = ports.store.get_many(CALENDARS, [{"calendar_id": id_} for id_ in unique]) if unique else []
-    return {item["calendar_id"]: read_calendar(item) for item in items if item is not None}
+    items = read_many(ports, CALENDARS, [{"calendar_id": id_} for id_ in unique])
+    return {item["calendar_id"]: item for item in items if item is not None}
 
 
 def read_calendar(item: Item) -> Calendar:
-    """A calendar from its item."""
-    return parse_calendar({**item["spec"], "name": item["name"], "version": item["version"]})
+    """A calendar from its item. Unreadable when this version makes no sense of it."""
+    what = f"calendar {item.get('calendar_id')!r}"
+    return _readable(what, lambda: parse_calendar({**item["spec"], "name": item["name"], "version": item["version"]}))

@@ -1,0 +1,191 @@
+"""Set-aside rows: what a slice has passed and could not serve, because something outside the slice fails.
+
+What fails for one pool, shard or job costs that one only: its timers wait in a row beside the lease, and the cursor
+goes on. Protects cursor-honest: a pending item is ahead of `done`, in the backlog, in a row, or it was sent. A row is
+written in one transaction with the advance that passes what it covers, and only then; it is deleted, on condition
+that it is as it was read, when what it covers was served. docs/lease-protocol.md goes through the crashes.
+
+A row covers the seconds `begin` to `until` of its slice, without what lies at or before `place` (core/backlog). Rows
+of pool and job are read filtered: what else lies in those seconds has been served by others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from tickwork.core.dispatch.backlog import place, place_of
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, who_key
+from tickwork.core.ledger.tables import SET_ASIDE
+from tickwork.core.ledger.writes import Absent, AllOf, Delete, Is, Item, Put, Write, all_of
+
+POOL, SHARD, JOB, JOBS, ALL = "pool", "shard", "job", "jobs", "all"
+
+ROWS_MAX = 64
+"""Rows of a slice. Beyond it one row, of all, takes what fails: they go into one transaction with an advance, and are
+read in each window as long as there are any."""
+
+FIRST_TRY_S = 1
+NEXT_TRY_S_MAX = {POOL: 30, SHARD: 30, JOB: 300, JOBS: 30, ALL: 30}
+"""The distance between tries doubles from a second up to this. What a whole pool waits for is tried often; a definition
+that cannot be read is mended by people, and the reconciler looks at it every five minutes too."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Who:
+    """Whom a row waits for: the queue of a pool, the reads of a shard, the definition of a job, the definitions of all
+    jobs (their table cannot be read), or all of these."""
+
+    kind: str
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        return who_key(self.kind, self.name)
+
+
+EVERYBODY = Who(ALL)
+ALL_JOBS = Who(JOBS)
+
+
+def pool(name: str) -> Who:
+    return Who(POOL, name)
+
+
+def shard(number: int) -> Who:
+    return Who(SHARD, f"{number:04d}")
+
+
+def job(job_id: str) -> Who:
+    return Who(JOB, job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is left unserved: the seconds it lies in, and a place that it lies beyond."""
+
+    begin: int
+    until: int
+    place: str
+
+    def hull(self, other: Extent) -> Extent:
+        return Extent(min(self.begin, other.begin), max(self.until, other.until), min(self.place, other.place))
+
+
+def extent_of(key: LedgerKey) -> Extent:
+    """Of one item. A place without its last character lies just before it, and next to nothing between the two."""
+    return Extent(key.fire_second, key.fire_second, place(key)[:-1])
+
+
+def extent_of_range(number: int, first: int, last: int) -> Extent:
+    """Of some seconds of a minute of a shard."""
+    return Extent(first, last, place_of(bucket_of(first), number, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A row. `tries` that failed since it was last served in part: while there are any, it is left in peace until
+    `next_try_s`, and so is whom it waits for."""
+
+    slice: str
+    who: Who
+    begin: int
+    until: int
+    place: str
+    next_try_s: int
+    tries: int = 0
+
+    def to_item(self) -> Item:
+        return {"slice": self.slice, "who": self.who.key} | {name: getattr(self, name) for name in _PLAIN}
+
+    @classmethod
+    def from_item(cls, item: Item) -> Self:
+        try:
+            return cls(item["slice"], Who(*parse_who(item["who"])), *(item[name] for name in _PLAIN))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Unreadable(f"set-aside row {item.get('slice')}, {item.get('who')}: {error!r}") from error
+
+    def covers(self, key: LedgerKey) -> bool:
+        """Whether an item lies in what the row has still to serve."""
+        if self.who.kind == JOB and self.who.name != key.job_id:
+            return False
+        if self.who.kind == SHARD and int(self.who.name) != key.shard:
+            return False
+        return self.begin <= key.fire_second <= self.until and place(key) > self.place
+
+    def is_held(self, now_s: int) -> bool:
+        """Whether windows are not to bother whom it waits for."""
+        return self.tries > 0 and self.next_try_s > now_s
+
+
+_PLAIN = ("begin", "until", "place", "next_try_s", "tries")
+
+type Rows = Mapping[Who, SetAside]
+
+
+def widened(row: SetAside, left: Extent) -> SetAside:
+    """The row when it takes in some more. What lies between is read once more, and what of it is pending sent again."""
+    whole = Extent(row.begin, row.until, row.place).hull(left)
+    return replace(row, begin=whole.begin, until=whole.until, place=whole.place)
+
+
+def failed_again(row: SetAside, now_s: int) -> SetAside:
+    """The row after a try that got nowhere: the distance to the next one grows."""
+    distance_s = min(FIRST_TRY_S << min(row.tries, 10), NEXT_TRY_S_MAX.get(row.who.kind, FIRST_TRY_S))
+    return replace(row, tries=row.tries + 1, next_try_s=now_s + distance_s)
+
+
+def served_up_to(row: SetAside, reached: str, now_s: int) -> SetAside:
+    """The row after a try that got on: there is more, and the next window goes on at once."""
+    return replace(row, place=max(row.place, reached), tries=0, next_try_s=now_s + FIRST_TRY_S)
+
+
+def taking_in(rows: Rows, slice_id: str, left: Mapping[Who, Extent], now_s: int) -> dict[Who, SetAside]:
+    """The rows when what was left unserved is set aside. Who has failed only now is first tried again in a second."""
+    after = dict(rows)
+    for who, extent in sorted(left.items()):
+        taker = who if who in after or len(after) < ROWS_MAX else EVERYBODY
+        standing = after.get(taker)
+        if standing is None:
+            fresh = SetAside(slice_id, taker, extent.begin, extent.until, extent.place, 0)
+            after[taker] = failed_again(fresh, now_s)
+        else:
+            row = widened(standing, extent)
+            after[taker] = row if standing.tries else failed_again(row, now_s)
+    return after
+
+
+def writes(before: Rows, after: Rows) -> list[Write]:
+    """What turns the rows as they were read into what they are to be. Each is conditional on what was read: an earlier
+    try of our own, given up and repeated, may arrive later."""
+    changed: list[Write] = []
+    for who in sorted({*before, *after}):
+        old, new = before.get(who), after.get(who)
+        if old == new:
+            continue
+        if new is None:
+            assert old is not None
+            changed.append(Delete(SET_ASIDE, key_of(old), _as_read(old)))
+        else:
+            changed.append(Put(SET_ASIDE, new.to_item(), Absent() if old is None else _as_read(old)))
+    return changed
+
+
+def earliest(rows: Rows) -> int:
+    """The second of the next try; 0 when nothing is set aside."""
+    return min((row.next_try_s for row in rows.values()), default=0)
+
+
+def any_covers(rows: Iterable[SetAside], key: LedgerKey) -> bool:
+    """Whether any of the rows may still have to serve an item: who looks at the slice from outside leaves it alone."""
+    return any(row.covers(key) for row in rows)
+
+
+def key_of(row: SetAside) -> Item:
+    return {"slice": row.slice, "who": row.who.key}
+
+
+def _as_read(row: SetAside) -> AllOf:
+    return all_of(*(Is(name, getattr(row, name)) for name in _PLAIN))

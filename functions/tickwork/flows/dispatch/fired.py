@@ -1,0 +1,75 @@
+"""What firing is told, and what it tells: who fires by what right, whom to leave in peace, what became of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+from tickwork.core.dispatch import set_aside
+from tickwork.core.dispatch.set_aside import Extent, Who
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Check
+from tickwork.flows.dispatch.sending import SEND_TRIES_MAX
+
+
+class Fenced(Exception):
+    """The lease was lost, or cannot be trusted any more: stop at once, send nothing more."""
+
+
+@dataclass(slots=True)
+class Fired:
+    """What became of a batch. `materialised` are the next items this firing has written: the caller sees to those
+    that are near. `left` is what could not be served, by whom it waits for: a window sets it aside; `unsent` counts
+    what of it a creator may not answer for."""
+
+    sent: int = 0
+    skipped: int = 0
+    set_aside: int = 0
+    unsent: int = 0
+    materialised: list[LedgerKey] = field(default_factory=list)
+    left: dict[Who, Extent] = field(default_factory=dict)
+    is_busy: bool = False
+    """The store has refused a transaction for some time: the ones after it are tried once only."""
+
+    def leave(self, who: Who, key: LedgerKey) -> None:
+        """An item is left where it is: it waits for somebody."""
+        self.leave_all(who, set_aside.extent_of(key))
+
+    def leave_all(self, who: Who, extent: Extent) -> None:
+        standing = self.left.get(who)
+        self.left[who] = extent if standing is None else standing.hull(extent)
+
+    def add(self, other: Fired) -> None:
+        self.sent += other.sent
+        self.skipped += other.skipped
+        self.set_aside += other.set_aside
+        self.unsent += other.unsent
+        for who, extent in other.left.items():
+            self.leave_all(who, extent)
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """Who fires, and by what right. `keep` is asked before each batch and may renew the lease; `lap` hears of each
+    step that is done (flows/stopwatch). `held` are not to be bothered: what is theirs is left. `pool`: only what is
+    that pool's is fired ('': of all)."""
+
+    by: str
+    fence: Check | None = None
+    keep: Callable[[], bool] = lambda: True
+    lap: Callable[[str], None] = lambda _: None
+    held: Container[Who] = frozenset()
+    pool: str = ""
+    send_tries_max: int = SEND_TRIES_MAX
+
+    def takes(self, key: LedgerKey, work: Work, fired: Fired, *, moved: bool = False) -> bool:
+        """Whether an item of this work may be fired; it is left when whom it needs is held. `moved`: its job may have
+        been in another pool when it was set aside, so that whose it is now says nothing."""
+        if self.pool and work.pool != self.pool and not moved:
+            return False
+        for who in (set_aside.pool(work.pool), set_aside.job(key.job_id)):
+            if who in self.held:
+                fired.leave(who, key)
+                return False
+        return True

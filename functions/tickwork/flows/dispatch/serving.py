@@ -1,0 +1,189 @@
+"""What a window has in hand while it serves its slice: the lease, the rows, what it could not serve so far.
+
+Protects cursor-honest: nothing is passed (by the cursor, by a place, by the backlog) but by a write that sets aside, in
+the same transaction, what was left of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tickwork.core.dispatch import backlog, set_aside, slices
+from tickwork.core.dispatch.set_aside import SetAside, Who
+from tickwork.core.errors import Unsent, WorldError
+from tickwork.core.instants import second_of
+from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
+from tickwork.core.ledger.messages import Tick
+from tickwork.core.ledger.records import Retry, Run
+from tickwork.flows.dispatch import creating, leasing
+from tickwork.flows.dispatch.fired import Fired, Firing
+from tickwork.flows.dispatch.firing import fire
+from tickwork.flows.dispatch.leasing import Aside, Holding
+from tickwork.flows.dispatch.sending import send_ticks
+from tickwork.flows.dispatch.stopwatch import ADVANCE, SEND, Stopwatch
+from tickwork.ports import Ports
+
+PAGE_ITEMS_MAX = 500
+"""Items read at a time; at most twice as many are decided and sent before the next are read."""
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Seconds that were passed unserved, and the place up to which they have been served since. `next`: the nearest
+    place in what is left where the last firing has put a next occurrence; from there it is read again."""
+
+    begin: int
+    until: int
+    at: str
+    next: str = backlog.END
+
+    def awaits(self, key: LedgerKey) -> bool:
+        return self.begin <= key.fire_second <= self.until and backlog.place(key) > self.at
+
+
+@dataclass(slots=True)
+class Serving:
+    """One window at work."""
+
+    ports: Ports
+    slice_no: int
+    until: int
+    holding: Holding
+    deadline_ms: int
+    watch: Stopwatch
+    backlog_ms: int
+    rows: dict[Who, SetAside] = field(default_factory=dict)
+    """What is set aside in the slice, as the table has it."""
+    held: set[Who] = field(default_factory=set)
+    """Who is left in peace: rows whose tries fail, and who has failed in this window."""
+    total: Fired = field(default_factory=Fired)
+    """What became of everything so far. What is left is what no row covers yet."""
+    stepped: set[LedgerKey] = field(default_factory=set)
+    """Occurrences of jobs that this window has fired: the range it reads may show them again."""
+    stretch: Stretch | None = None
+    """What it serves of what was passed before; None while it serves what is due."""
+    late: int = 0
+    """How much of the backlog it has sent."""
+    owed: Unsent | None = None
+    """A next occurrence in another slice, which has passed it, could not be sent."""
+
+    @property
+    def now_s(self) -> int:
+        return second_of(self.ports.clock.now_ms())
+
+    def is_out_of_time(self) -> bool:
+        return self.ports.clock.monotonic_ms() >= self.deadline_ms
+
+    def is_held_shard(self, shard: int) -> bool:
+        return set_aside.shard(shard) in self.held
+
+    def firing(self) -> Firing:
+        """By the right of the lease, leaving in peace whom it is no use to try."""
+        lease = self.holding.lease
+        return Firing(
+            f"{lease.slice}#{lease.token}",
+            slices.fence(lease),
+            lambda: leasing.keep(self.ports, self.holding),
+            self.watch.lap,
+            self.held,
+        )
+
+    def fire_all(self, due: Sequence[Run | Retry], last: int, firing: Firing | None = None) -> None:
+        """Fire what is due, and the next occurrences which that puts behind `last`."""
+        firing = firing or self.firing()
+        for _ in range(creating.ROUNDS_MAX):
+            if self.stepped:  # only jobs' occurrences are in it, and most windows fire none
+                due = [item for item in due if item.key not in self.stepped]
+            if not due:
+                return
+            self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
+            fired = fire(self.ports, due, firing)
+            self.total.add(fired)
+            self.held |= fired.left.keys()
+            due = creating.read_pending(self.ports, self._see_to(fired.materialised, last))
+            self.watch.lap(SEND)
+        for item in due:
+            self.total.leave(set_aside.job(item.key.job_id), item.key)
+
+    def _see_to(self, materialised: list[LedgerKey], last: int) -> list[LedgerKey]:
+        """The scanner is the creator of the next items. Those in a range that it has read already it fires itself
+        (returned); those in a range it is about to read, or in what is left of what it serves, it will see; those of
+        another slice follow the creator's rule; those that are near bring their tick."""
+        closing = self.holding.lease.closing
+        horizon = self.now_s + slices.TICK_HORIZON_S + 2 * BUCKET_S  # the ticker rounds up; its clock may be ahead
+        mine = [key for key in materialised if self.ports.layout.slice_of(key.shard) == self.slice_no]
+        self._see_to_others([key for key in materialised if self.ports.layout.slice_of(key.shard) != self.slice_no])
+        ticks = {
+            Tick(self.ports.layout.cell, self.slice_no, key.fire_second)
+            for key in mine
+            if closing < key.fire_second <= horizon
+        }
+        if ticks:
+            send_ticks(self.ports, ticks)
+        waiting = {key for key in mine if self._will_see(key)}
+        behind = [key for key in mine if key.fire_second <= last or self.until < key.fire_second <= closing]
+        return [key for key in behind if key not in waiting]
+
+    def _will_see(self, key: LedgerKey) -> bool:
+        if self.stretch is not None and self.stretch.awaits(key):
+            self.stretch.next = min(self.stretch.next, backlog.place(key))
+            return True
+        return backlog.awaits(self.holding.lease, key)
+
+    def _see_to_others(self, keys: list[LedgerKey]) -> None:
+        if not keys:
+            return
+        creating.prepare_slices(self.ports, keys)
+        try:
+            creating.follow_up(self.ports, keys)
+        except Unsent as error:
+            self.owed = error  # this slice goes on; the window ends as failed
+
+    # --- passing ----------------------------------------------------------------------------------------------
+
+    def aside(self) -> Aside:
+        """What becomes of the rows when all that was left so far is passed."""
+        return Aside(self.rows, set_aside.taking_in(self.rows, self.holding.lease.slice, self.total.left, self.now_s))
+
+    def was_set_aside(self, aside: Aside) -> None:
+        """The rows stand as they were to be."""
+        for who in sorted(aside.after.keys() - aside.before.keys()):
+            row = aside.after[who]
+            self.ports.signals.count("scheduler.rows_set_aside_total", kind=who.kind)
+            self.ports.signals.log("row_set_aside", slice=row.slice, who=who.key, first=row.begin, last=row.until)
+        for who in sorted(aside.before.keys() - aside.after.keys()):
+            row = aside.before[who]
+            self.ports.signals.log("row_served", slice=row.slice, who=who.key, first=row.begin, last=row.until)
+        self.rows = dict(aside.after)
+        self.total.left.clear()
+
+    def advance(self, done: int, *, release: bool, covering: bool) -> bool:
+        """Move the cursor; False when the token has been superseded."""
+        aside = self.aside() if self.total.left else None
+        ok = leasing.advance(self.ports, self.holding, done, release=release, covering=covering, aside=aside)
+        if ok and aside is not None:
+            self.was_set_aside(aside)
+        self.watch.lap(ADVANCE)
+        return ok
+
+    def note_place(self, last: int, place: str) -> bool:
+        """Record how far into the minute that ends with `last` it has come; False when the token was superseded."""
+        if not self.total.left:
+            return leasing.note_progress(self.ports, self.holding, last, place)
+        aside, lease = self.aside(), self.holding.lease
+        write = slices.live_progress(lease, last, place, self.ports.clock.now_ms())
+        after = replace(lease, live_until=last, live_at=place, aside_s=set_aside.earliest(aside.after))
+        ok = leasing.write_aside(self.ports, self.holding, write, after, aside)
+        if ok:
+            self.was_set_aside(aside)
+        return ok
+
+    def leave_shard(self, shard: int, first: int, last: int, error: WorldError | None = None) -> None:
+        """Seconds of a minute of a shard cannot be read: they wait for it, and the other shards go on."""
+        who = set_aside.shard(shard)
+        self.total.leave_all(who, set_aside.extent_of_range(shard, first, last))
+        if error is not None:
+            self.held.add(who)
+            self.ports.signals.count("scheduler.shards_unread_total")
+            self.ports.signals.log("shard_unread", slice=self.holding.lease.slice, shard=shard, why=repr(error))

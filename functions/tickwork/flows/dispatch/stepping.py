@@ -1,0 +1,253 @@
+"""Moving the chains of recurring jobs on: many jobs to a transaction, those of a refused one each alone.
+
+Protects chain-unbroken (the next item is written before the current one is sent). What fails for one job costs that job
+only: a definition that cannot be read or computed, or that is changed faster than it can be stepped, is left, and the
+others go on. A chain is stepped whatever state its due item is in: one that was started early is passed, not sent.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tickwork.core.dispatch import chain, set_aside
+from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
+from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
+from tickwork.core.jobs.occurrences import following
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.messages import ReadyMessage
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Refused, Update, Write
+from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
+from tickwork.ports import Ports
+
+STEP_TRIES_MAX = 5
+"""Each refusal means that the job was changed meanwhile; one that is changed faster than this is set aside."""
+
+TRACE_CHARS_MAX = 2_000
+"""Of a traceback in a log line: its end, which says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A planned step: its writes (none: an earlier pass has done it already), what it means once committed."""
+
+    run: Run
+    job: Job
+    writes: tuple[Write, ...]
+    fires: bool
+    skipped: int
+    next: Next | None
+
+
+def step_chains(
+    ports: Ports, runs: Sequence[Run], jobs: dict[str, Job], firing: Firing, fired: Fired
+) -> list[ReadyMessage]:
+    """Move each job's chain on. The messages of the occurrences that fire."""
+    messages: list[ReadyMessage] = []
+    batch: list[_Step] = []
+    passed: list[_Step] = []
+    size = 0
+    for run in runs:
+        step = _plan_or_leave(ports, jobs[run.key.job_id], run, fired)
+        if isinstance(step, Run):  # it is not the job's next any more: moved since it was read
+            messages += _step_again(ports, run, firing, fired)
+            continue
+        if step is None:
+            continue
+        if not step.writes:
+            passed.append(step)
+            continue
+        if size + len(step.writes) > TRANSACTION_WRITES_MAX - 1:
+            messages += _commit_batch(ports, batch, firing, fired)
+            batch, size = [], 0
+        batch.append(step)
+        size += len(step.writes)
+    messages += _fire_passed(ports, passed, firing, fired)
+    return messages + (_commit_batch(ports, batch, firing, fired) if batch else [])
+
+
+def _plan_or_leave(ports: Ports, job: Job, run: Run, fired: Fired) -> _Step | Run | None:
+    """The step of a run; the run itself when it is not its job's next; None when there is nothing to do, or when no
+    step can be computed: then the run is left, and costs its own job only."""
+    try:
+        step = _plan(ports, job, run)
+    except InvariantViolated:
+        raise
+    except Exception as error:  # noqa: BLE001 - a stored schedule can be wrong in any way; no port is called here
+        leave_job(ports, run.key, error, fired)
+        return None
+    if run.status != lifecycle.PENDING:
+        return step if step is not None and step.writes else None
+    return run if step is None else step
+
+
+def leave_job(ports: Ports, key: LedgerKey, error: Exception, fired: Fired) -> None:
+    """What cannot be made sense of is left to wait for its job, and said."""
+    fired.set_aside += 1
+    fired.leave(set_aside.job(key.job_id), key)
+    ports.signals.count("scheduler.set_aside_total")
+    if isinstance(error, Unreadable):
+        ports.signals.log("item_set_aside", why=str(error))
+        return
+    trace = "".join(traceback.format_exception(error))[-TRACE_CHARS_MAX:]
+    ports.signals.log("job_failed", job_id=key.job_id, ref=key.ref, why=repr(error), trace=trace)
+
+
+def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
+    """The step for a run of a job as both were read; None when the run is not (any more) the job's next."""
+    key, now_ms = run.key, ports.clock.now_ms()
+    if job.fired_through_ms >= key.scheduled_at_ms:
+        return _Step(run, job, (), True, 0, job.next)
+    if job.status != ACTIVE or job.next_key(key.cell) != key:
+        return None
+    due = Next(key.scheduled_at_ms, key.fire_at_ms, key.shard)
+    try:
+        if run.status == lifecycle.PENDING:
+            step = chain.plan_step(job, due, now_ms, ports.layout.shards)
+        else:  # started before it was stepped: it has had its message
+            step = chain.Step(False, (), following(job, due.scheduled_at_ms, ports.layout.shards))
+    except BadSchedule as error:
+        fires = run.status == lifecycle.PENDING
+        return _Step(run, job, (_park(ports, job, key, str(error)),), fires, 0, None)
+    writes = chain.step_writes(job, key, step, now_ms, ports.layout.retention_s)
+    return _Step(run, job, writes, step.fires, len(step.skipped), step.next)
+
+
+def _park(ports: Ports, job: Job, key: LedgerKey, why: str) -> Update:
+    """A job whose next occurrence cannot be computed: this one still fires, the job shows its error, and the
+    reconciler tries again. It holds up no other."""
+    ports.signals.count("scheduler.jobs_parked_total")
+    ports.signals.log("job_parked", job_id=job.job_id, why=why)
+    changes = {
+        "status": ERROR,
+        "reason": why[:300],
+        "fired_through_ms": key.scheduled_at_ms,
+    } | next_attributes(None)
+    return Update(JOBS, job.key(), chain.chain_unmoved(job, key), set=changes)
+
+
+def _commit_batch(ports: Ports, batch: Sequence[_Step], firing: Firing, fired: Fired) -> list[ReadyMessage]:
+    if not firing.keep():
+        raise Fenced
+    try:
+        result = _commit_fenced(ports, [write for step in batch for write in step.writes], firing, fired)
+    except WorldError:
+        if len(batch) == 1:
+            return _left_busy(ports, batch[0].run.key, fired)
+        result = None  # which of them is busy? the others are not to wait for it
+    if isinstance(result, Committed):
+        return [message for step in batch for message in _account(ports, step, firing, fired)]
+    return [message for step in batch for message in _commit_alone(ports, step, firing, fired, tried=len(batch) == 1)]
+
+
+def _commit_alone(ports: Ports, step: _Step, firing: Firing, fired: Fired, *, tried: bool) -> list[ReadyMessage]:
+    """The step of a batch that was refused. `tried`: it was the whole batch."""
+    try:
+        if tried or not isinstance(_commit_fenced(ports, step.writes, firing, fired), Committed):
+            return _step_again(ports, step.run, firing, fired)
+    except WorldError:
+        return _left_busy(ports, step.run.key, fired)
+    return _account(ports, step, firing, fired)
+
+
+def _commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing, fired: Fired) -> Committed | Refused:
+    guarded = writes if firing.fence is None else (firing.fence, *writes)
+    try:
+        result = ports.store.commit(guarded) if fired.is_busy else commit(ports, *guarded)
+    except WorldError:
+        fired.is_busy = True
+        raise
+    if isinstance(result, Refused) and 0 in result.failed and firing.fence is not None:
+        ports.signals.count("scheduler.dispatch_rejected_stale_token_total")
+        raise Fenced
+    return result
+
+
+def _left_busy(ports: Ports, key: LedgerKey, fired: Fired) -> list[ReadyMessage]:
+    """The store refuses this one's step for some time: it waits for its job."""
+    fired.unsent += 1
+    fired.leave(set_aside.job(key.job_id), key)
+    ports.signals.log("chain_contended", ref=key.ref, tries=0)
+    return []
+
+
+def _fire_passed(ports: Ports, passed: Sequence[_Step], firing: Firing, fired: Fired) -> list[ReadyMessage]:
+    """Occurrences that their jobs have passed. Each item is read again, after its job, all of them in one read: what is
+    pending still was fired, not skipped, and its message may be missing; and so may what its step has written."""
+    messages: list[ReadyMessage] = []
+    try:
+        items = read_many(ports, TIMERS, [step.run.key.as_item() for step in passed])
+    except WorldError:
+        for step in passed:
+            _left_busy(ports, step.run.key, fired)
+        return []
+    for step, item in zip(passed, items, strict=True):
+        if item is None:
+            continue
+        if step.next is not None:
+            fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+        if item.get("status") == lifecycle.PENDING:
+            messages += _account(ports, step, firing, fired)
+    return messages
+
+
+def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[ReadyMessage]:
+    """Somebody was there first. Read both sides again, the item last: if the job had passed it by then and it is
+    pending still, it was fired, not skipped, and its message may be missing."""
+    try:
+        return _step_as_it_stands(ports, stale, firing, fired)
+    except WorldError:
+        return _left_busy(ports, stale.key, fired)
+
+
+def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[ReadyMessage]:
+    for _ in range(STEP_TRIES_MAX):
+        try:
+            job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
+        except Unreadable as error:
+            leave_job(ports, stale.key, error, fired)
+            return []
+        if job is None or run is None:
+            return []
+        upcoming = job.next_key(run.key.cell)
+        if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
+            fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
+        step = _plan_or_leave(ports, job, run, fired)
+        if step is None:
+            return []
+        if isinstance(step, Run):
+            fired.set_aside += 1
+            ports.signals.count("scheduler.set_aside_total")
+            why = f"{run.key.ref}: pending, but its job ({job.status}) has another next occurrence"
+            ports.signals.log("item_set_aside", why=why)
+            return []
+        if not step.writes or isinstance(_commit_fenced(ports, step.writes, firing, fired), Committed):
+            return _account(ports, step, firing, fired)
+    fired.unsent += 1
+    fired.leave(set_aside.job(stale.key.job_id), stale.key)
+    ports.signals.log("chain_contended", ref=stale.key.ref, tries=STEP_TRIES_MAX)
+    return []
+
+
+def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[ReadyMessage]:
+    fired.skipped += step.skipped
+    if step.next is not None and step.writes:
+        fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+    if not step.fires:
+        return []
+    previous_ms = step.job.fired_through_ms if step.writes else 0
+    message = message_of(ports, step.run, step.job.work, firing)
+    next_ms = step.next.scheduled_at_ms if step.next else 0
+    return [replace(message, previous_at_ms=previous_ms, next_at_ms=next_ms)]
+
+
+def message_of(ports: Ports, run: Run, work: Work, firing: Firing) -> ReadyMessage:
+    return ReadyMessage(run.key, work, 1, ports.clock.now_ms(), firing.by)
