@@ -114,7 +114,6 @@ class SqsSender:
         refused = tuple((i, why) for i, why in at_fault.items() if i not in sent)
         return SendReport(failed, refused, ", ".join(codes) or "entries were left out of the answer")
 
-
     def _send_halves(self, url: str, messages: Sequence[OutMessage], error: ClientError) -> SendReport:
         """A batch that is refused whole for its content: halved until the message at fault is alone. At most ten are in
         a batch, so this is four deep."""

@@ -107,8 +107,10 @@ class SetAside:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Unreadable(f"set-aside row {item.get('slice')}, {item.get('who')}: {error!r}") from error
 
-    def covers(self, key: LedgerKey) -> bool:
-        """Whether an item lies in what the row has still to serve."""
+    def covers(self, key: LedgerKey, pool: str = "") -> bool:
+        """Whether an item lies in what the row has still to serve. `pool` is its own, where its item says it."""
+        if self.who.kind == POOL and pool not in ("", self.who.name):
+            return False
         if self.who.kind == JOB and self.who.name != key.job_id:
             return False
         if self.who.kind == SHARD and int(self.who.name) != key.shard:
@@ -178,9 +180,9 @@ def earliest(rows: Rows) -> int:
     return min((row.next_try_s for row in rows.values()), default=0)
 
 
-def any_covers(rows: Iterable[SetAside], key: LedgerKey) -> bool:
+def any_covers(rows: Iterable[SetAside], key: LedgerKey, pool: str = "") -> bool:
     """Whether any of the rows may still have to serve an item: who looks at the slice from outside leaves it alone."""
-    return any(row.covers(key) for row in rows)
+    return any(row.covers(key, pool) for row in rows)
 
 
 def key_of(row: SetAside) -> Item:

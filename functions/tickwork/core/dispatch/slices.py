@@ -216,6 +216,16 @@ def has_tick(lease: SliceLease, second: int) -> bool:
     return 0 <= offset < TICK_MAP_S and bool(int(lease.tick_map or "0", 16) >> offset & 1)
 
 
+SKEW_S = 2
+"""How far two clocks may differ before the later one is to be doubted."""
+
+
+def is_behind(lease: SliceLease, now_second: int) -> bool:
+    """Whether a clock is behind those of the scanners and creators that have written the lease: SQS delays a tick by a
+    difference of times, so that whoever's clock is 40 s behind sends it 40 s late."""
+    return max(lease.closing, lease.tick_base) > now_second + SKEW_S
+
+
 def note_ticks(lease: SliceLease, seconds: Iterable[int], now_second: int) -> Update:
     """Note seconds whose ticks were sent, never before they were. Refused when others note at the same time."""
     unchanged = all_of(Is("tick_base", lease.tick_base), Is("tick_map", lease.tick_map))

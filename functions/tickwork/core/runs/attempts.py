@@ -25,8 +25,9 @@ LEASE_S_MIN, LEASE_S_MAX = 30, 900
 
 
 NOT_DUE = "not_due"
-EARLY_MS_MAX = 60_000
-"""How far the clocks of a scanner, which sends no message early, and of the API may differ."""
+EARLY_MS_MAX = 2_000
+"""How far the clocks of a scanner, which sends no message early, and of the API may differ. No more: a run that is
+started before its window has seen it may end before, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tickwork.core.dispatch import backlog, slices
+from tickwork.core.dispatch import backlog, set_aside, slices
+from tickwork.core.dispatch.set_aside import SetAside
+from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import BadSchedule, Unsent
 from tickwork.core.instants import SECOND_MS, iso, second_of
 from tickwork.core.jobs import occurrences
@@ -21,7 +24,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey, bucket_of, partition_of, second_range
 from tickwork.core.ledger.messages import ReadyMessage
-from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Committed, Delete, Is, Item, Write
 from tickwork.core.schedule import replan, schedule_from_spec
@@ -84,7 +87,7 @@ def reconcile(ports: Ports) -> Repairs:
 def _check(ports: Ports, item: Item, repairs: Repairs) -> None:
     repairs.jobs_checked += 1
     try:
-        (job,) = reading.with_calendars(ports, [Job.from_item(item)])
+        (job,) = reading.with_calendars(ports, [reading.job_from(item)])
         if job.status == ERROR:
             repairs.unparked += _replan(ports, job)
         elif job.status == ACTIVE:
@@ -164,8 +167,12 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
 
 
 def _replan(ports: Ports, job: Job) -> int:
-    """Give the job its first occurrence from now on; 1 when it has one again."""
-    upcoming = registering.first_occurrence(job, ports.clock.now_ms(), ports.layout.shards)
+    """Give the job the occurrence after the last that it has passed; 1 when it has one again. What was due meanwhile is
+    late, or missed in an outage, and its policies say what becomes of it (F8)."""
+    if job.fired_through_ms:
+        upcoming = occurrences.following(job, job.fired_through_ms, ports.layout.shards)
+    else:
+        upcoming = registering.first_occurrence(job, ports.clock.now_ms(), ports.layout.shards)
     return _put_next(ports, job, replace(job, next=upcoming))
 
 
@@ -193,7 +200,9 @@ def _is_overdue(ports: Ports, key: LedgerKey) -> bool:
     if key.fire_at_ms > ports.clock.now_ms():
         return False
     lease = leasing.read_lease(ports, ports.layout.slice_of(key.shard))
-    return lease is not None and backlog.has_passed(lease, key)
+    if lease is None or not backlog.has_passed(lease, key):
+        return False
+    return not set_aside.any_covers(_rows(ports, lease), key)
 
 
 # --- ledger audit ---------------------------------------------------------------------------------------------
@@ -208,22 +217,36 @@ def _audit(ports: Ports, slice_no: int, cursor: str, repairs: Repairs) -> None:
     last = min(last, first + AUDIT_BUCKETS_MAX * BUCKET_S)
     if last < first:
         return  # a pass that comes twice finds nothing new, and the store refuses a range that ends before it begins
+    rows = _rows(ports, lease)
     for bucket in range(bucket_of(first), bucket_of(last) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
         partitions = [partition_of(ports.layout.cell, shard, bucket) for shard in ports.layout.shards_of(slice_no)]
-        if not all(_audit_range(ports, partition, begin, end, repairs) for partition in partitions):
+        if not all(_audit_range(ports, partition, begin, end, rows, repairs) for partition in partitions):
             last = begin - 1  # the queue took nothing: this bucket is the next pass's to repair
             break
     if last >= first:
         commit(ports, slices.audit_done(lease, cursor, last))
 
 
-def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Repairs) -> bool:
+def _rows(ports: Ports, lease: SliceLease) -> list[SetAside]:
+    """What windows have set aside in a slice: it is theirs to serve."""
+    return list(leasing.read_aside(ports, lease.slice).values()) if lease.aside_s else []
+
+
+def _is_aside(rows: Sequence[SetAside], item: Run | Retry) -> bool:
+    work = item.work if isinstance(item, Run) else None
+    return set_aside.any_covers(rows, item.key, work.pool if work else "")
+
+
+def _audit_range(
+    ports: Ports, partition: str, begin: int, end: int, rows: Sequence[SetAside], repairs: Repairs
+) -> bool:
     """Read a range again and repair it; False when something is to be sent again and could not be."""
     low, high = second_range(begin, end)
     for page in pages(ports, TIMERS, partition, low, high, limit=_LEDGER_PAGE):
         repairs.audited += len(page.items)
-        fired = creating.fire_overdue(ports, read_items(ports, page.items), "audit")
+        due = [item for item in read_items(ports, page.items) if not _is_aside(rows, item)]
+        fired = creating.fire_overdue(ports, due, "audit")
         woken = _wake_lapsed(ports, [item for item in page.items if _has_lapsed(ports, item)])
         repairs.resent += fired.sent + woken.sent
         if fired.unsent or woken.unsent:

@@ -83,6 +83,7 @@ def _write(it: Serving, aside: Aside, *, release: bool) -> None:
 def _serve_row(it: Serving, row: SetAside, sent_max: int) -> SetAside | None:
     """The row as it is to be then; None when all that it covers was served."""
     it.stretch = Stretch(row.begin, row.until, row.place)
+    it.stepped.clear()  # what was left in this window is not yet fired
     it.held.discard(row.who)
     firing = replace(
         it.firing(), pool=row.who.name if row.who.kind == set_aside.POOL else "", held=it.held, send_tries_max=1

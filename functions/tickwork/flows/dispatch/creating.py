@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from tickwork.core.dispatch import slices
 from tickwork.core.dispatch.slices import NEAR_HORIZON_MS, SliceLease, has_tick
 from tickwork.core.errors import Unsent
 from tickwork.core.instants import second_of
@@ -99,5 +100,7 @@ def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
     ticks = [tick for _, some in wanted for tick in some]
     if ticks and send_ticks(ports, ticks) == len(ticks):
         for lease, some in wanted:
+            if slices.is_behind(lease, second_of(now_ms)):
+                continue  # our clock is late, and so is our tick: who is on time sends his own
             leasing.note_ticks(ports, lease, [tick.second for tick in some])
     return behind

@@ -17,6 +17,10 @@ class Fenced(Exception):
     """The lease was lost, or cannot be trusted any more: stop at once, send nothing more."""
 
 
+class TokenRefused(Fenced):
+    """Somebody else has the slice, or has had it."""
+
+
 @dataclass(slots=True)
 class Fired:
     """What became of a batch. `materialised` are the next items this firing has written: the caller sees to those

@@ -44,7 +44,7 @@ def read_items(ports: Ports, items: Iterable[Item], *, started: bool = False) ->
         try:
             found.append(Retry.from_item(item) if "run_ref" in item else Run.from_item(item))
         except Unreadable as error:
-            if is_pending or not started:
+            if is_pending or item.get("status") not in lifecycle.MEANING:
                 _set_aside(ports, str(error))
     return found
 

@@ -23,7 +23,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Refused, Update, Write
-from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
+from tickwork.flows.dispatch.fired import Fenced, Fired, Firing, TokenRefused
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
 from tickwork.ports import Ports
@@ -167,7 +167,7 @@ def _commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing, fired:
         raise
     if isinstance(result, Refused) and 0 in result.failed and firing.fence is not None:
         ports.signals.count("scheduler.dispatch_rejected_stale_token_total")
-        raise Fenced
+        raise TokenRefused
     return result
 
 

@@ -3,6 +3,8 @@
 The trigger is loose (EventBridge Scheduler fires anywhere in its minute, or twice), so this looks more than a minute
 ahead, records how far it got, and issues only what is missing. Like a window, it announces before it reads: a creator
 whose item the read did not see finds `ticking` moved, and brings the tick itself. A lost tick costs lag only (F3).
+
+A slice or a shard that fails costs itself only: the others get their ticks, and then the run ends as failed.
 """
 
 from __future__ import annotations
@@ -36,6 +38,28 @@ SLICES_AT_ONCE = 8
 one, which then begins with what is missing; if all waited for the last, none would ever be sent."""
 
 
+UNREAD_EVERY_S = 10
+"""A shard that cannot be read ahead gets a tick this often, for what may be due in it; each is a window more."""
+
+
+class _Failures:
+    """What failed, slice by slice; raised when all slices were seen to."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._first: WorldError | None = None
+
+    def note(self, slice_nos: Sequence[int], error: WorldError) -> None:
+        self._first = self._first or error
+        for slice_no in slice_nos:
+            self._ports.signals.count("scheduler.ticker_slice_failed_total", slice=str(slice_no))
+            self._ports.signals.log("ticker_slice_failed", slice=slice_no, why=repr(error))
+
+    def end(self) -> None:
+        if self._first is not None:
+            raise self._first
+
+
 @dataclass(frozen=True, slots=True)
 class _Ahead:
     """What one slice needs: its ticks; whether any of them is for something due (not only to keep the cursor moving);
@@ -48,22 +72,24 @@ class _Ahead:
 
 
 def issue_ticks(ports: Ports) -> int:
-    """One run of the ticker: ticks for every slice, returns how many were sent."""
-    return sum(_issue_some(ports, some) for some in batched(range(ports.layout.slices), SLICES_AT_ONCE))
+    """One run of the ticker: ticks for every slice, returns how many were sent. Raises the first failure, after all."""
+    failures = _Failures(ports)
+    sent = sum(_issue_some(ports, some, failures) for some in batched(range(ports.layout.slices), SLICES_AT_ONCE))
+    failures.end()
+    return sent
 
 
-def _issue_some(ports: Ports, slice_nos: Sequence[int]) -> int:
+def _issue_some(ports: Ports, slice_nos: Sequence[int], failures: _Failures) -> int:
     looked: list[_Ahead] = []
-    try:
-        for slice_no in slice_nos:
-            looked.append(_look_ahead(ports, slice_no))
-    except WorldError:
-        _issue(ports, looked)  # a slice whose lease is busy does not keep those before it from their ticks
-        raise
-    return _issue(ports, looked)
+    for slice_no in slice_nos:
+        try:
+            looked.append(_look_ahead(ports, slice_no, failures))
+        except WorldError as error:
+            failures.note([slice_no], error)
+    return _issue(ports, looked, failures)
 
 
-def _look_ahead(ports: Ports, slice_no: int) -> _Ahead:
+def _look_ahead(ports: Ports, slice_no: int, failures: _Failures) -> _Ahead:
     now_second = second_of(ports.clock.now_ms())
     lease = leasing.obtain_lease(ports, slice_no, now_second)
     first = max(lease.ticked, now_second - 1) + 1
@@ -72,32 +98,37 @@ def _look_ahead(ports: Ports, slice_no: int) -> _Ahead:
     # A cursor that lags wakes a scanner now, also when all ticks have been issued: they may be lost, or (issued by a
     # ticker whose clock ran ahead) too far in the future to help.
     # A backlog wakes one too, for the ticks that its windows send each other may be lost.
+    # And so do rows whose next try has come and gone, for the same reason.
     # So do seconds that passed before any ticker had looked at them: a fresh slice's first, or after a long pause.
     passed = lease.ticked < now_second - 1 and lease.done < now_second - 1
-    lags = lease.done < now_second - BUCKET_S or bool(lease.late_until)
+    lags = lease.done < now_second - BUCKET_S or bool(lease.late_until) or 0 < lease.aside_s < now_second
     due = {now_second} if lags or passed else set()
     idle: set[int] = set()
     missing = first <= horizon and isinstance(commit(ports, slices.claim_ticks(lease, horizon)), Committed)
     if missing:  # else another ticker is at it
         idle = _keep_alive(first, horizon)
-        due |= _due_seconds(ports, slice_no, first, horizon, idle)
+        due |= _due_seconds(ports, slice_no, first, horizon, idle, failures)
     ticks = tuple(Tick(ports.layout.cell, slice_no, second) for second in sorted(due | idle))
     return _Ahead(lease, ticks, bool(due - idle), horizon if missing else None)
 
 
-def _issue(ports: Ports, looked: Sequence[_Ahead]) -> int:
+def _issue(ports: Ports, looked: Sequence[_Ahead], failures: _Failures) -> int:
     """Send the ticks of all slices together, and record how far they were issued."""
     ticks = [tick for ahead in looked for tick in ahead.ticks]
     if any(ahead.is_due for ahead in looked):
         # SQS delays by whole seconds: sent just after one begins, each tick comes just after its own has begun.
         ports.clock.sleep_ms(-ports.clock.now_ms() % SECOND_MS)
     sent = send_ticks(ports, ticks)
-    if sent == len(ticks):  # else the next run issues what the queue did not take
-        for ahead in looked:
-            if ahead.horizon is not None:
-                seconds = [tick.second for tick in ahead.ticks]
-                now_second = second_of(ports.clock.now_ms())
+    if sent < len(ticks):  # the next run issues what the queue did not take
+        return sent
+    for ahead in looked:
+        if ahead.horizon is not None:
+            seconds = [tick.second for tick in ahead.ticks]
+            now_second = second_of(ports.clock.now_ms())
+            try:
                 commit(ports, slices.ticks_issued(ahead.lease, ahead.horizon, seconds, now_second))
+            except WorldError as error:
+                failures.note([ahead.ticks[0].slice_no] if ahead.ticks else [], error)
     return sent
 
 
@@ -107,13 +138,23 @@ def _keep_alive(first: int, horizon: int) -> set[int]:
     return {s for minute in minutes if first <= (s := minute * BUCKET_S + BUCKET_S - 1) <= horizon}
 
 
-def _due_seconds(ports: Ports, slice_no: int, first: int, horizon: int, idle: set[int]) -> set[int]:
+def _due_seconds(
+    ports: Ports, slice_no: int, first: int, horizon: int, idle: set[int], failures: _Failures
+) -> set[int]:
     """The seconds with anything due; those of the keep-alive get their tick anyway, and are not looked for."""
     known = set(idle)
+    unread: set[int] = set()
     for bucket in range(bucket_of(first), bucket_of(horizon) + 1):
         begin, end = max(first, bucket * BUCKET_S), min(horizon, bucket * BUCKET_S + BUCKET_S - 1)
         for shard in ports.layout.shards_of(slice_no):
-            known |= _due_in_bucket(ports, partition_of(ports.layout.cell, shard, bucket), begin, end, known)
+            if shard in unread:
+                continue
+            try:
+                known |= _due_in_bucket(ports, partition_of(ports.layout.cell, shard, bucket), begin, end, known)
+            except WorldError as error:
+                unread.add(shard)
+                failures.note([slice_no], error)
+                known |= {second for second in range(begin, horizon + 1) if second % UNREAD_EVERY_S == 0}
     return known
 
 

@@ -16,7 +16,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.ledger.messages import Tick
 from tickwork.flows.dispatch import catching_up, leasing, live
-from tickwork.flows.dispatch.fired import Fenced
+from tickwork.flows.dispatch.fired import Fenced, TokenRefused
 from tickwork.flows.dispatch.leasing import Holding
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.dispatch.serving import Serving
@@ -107,8 +107,8 @@ def serve(it: Serving) -> WindowReport:
     """What is due, then what was missed, then what was set aside."""
     try:
         outcome = _serve(it)
-    except Fenced:
-        outcome = FENCED if it.holding.is_refused else UNSURE
+    except Fenced as error:
+        outcome = FENCED if it.holding.is_refused or isinstance(error, TokenRefused) else UNSURE
         if outcome == UNSURE:  # if it is ours still, the next window need not wait for it to lapse
             with suppress(WorldError):
                 leasing.give_back(it.ports, it.holding)
@@ -174,4 +174,3 @@ def _report(it: Serving, outcome: str) -> WindowReport:
             **it.watch.facts(),
         )
     return report
-
