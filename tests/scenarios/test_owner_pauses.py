@@ -107,7 +107,7 @@ def test_its_cursor_write_is_rejected_and_counted(due_minute: Callable[[], Stage
     assert stage.lease().token == 2
     assert stage.lease().done == (NOW_MS + 2 * MINUTE_MS + 9 * SECOND_MS) // SECOND_MS
     assert sends(owner) == RUNS, "it had sent everything before it paused"
-    assert assert_each_run_once(stage) == RUNS, "and the other all of it again"
+    assert assert_each_run_once(stage) <= PAGE_ITEMS_MAX, "and the other the last page of it again"
 
 
 @pytest.mark.parametrize("frozen", [False, True])

@@ -11,7 +11,7 @@ from tests.scenarios.stage import NOW_MS, Stage
 from tickwork.core.errors import Conflict, OutcomeUnknown, Throttled
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.keys import LedgerKey
-from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.tables import JOBS, SET_ASIDE, TIMERS
 from tickwork.core.ledger.writes import Anyway, Put
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.sending import SEND_TRIES_MAX
@@ -156,7 +156,8 @@ def test_a_thousand_good_schedules_fire_beside_two_that_can_not_be_computed() ->
     for job_id in bad:
         upcoming = stage.get_job(job_id).next
         assert upcoming is not None
-        assert upcoming.scheduled_at_ms == NOW_MS + 3 * MINUTE_MS, "it resumes at its next future time"
+        assert upcoming.scheduled_at_ms == NOW_MS + 3 * MINUTE_MS, "what it missed was only late, and is under way"
+    assert len(stage.work().started) == 2, "nothing is lost"
     stage.at_ms = NOW_MS + 3 * MINUTE_MS
     assert len(stage.serve(1).started) == GOOD + 2
 
@@ -209,10 +210,9 @@ def test_what_the_queue_refuses_for_good_is_not_tried_for_ever() -> None:
     assert stage.signals.counts["scheduler.set_aside_total"] == 1
 
 
-def test_a_queue_that_takes_nothing_leaves_the_cursor_where_it_is() -> None:
+def test_what_a_queue_does_not_take_is_set_aside_and_sent_when_it_does() -> None:
     stage = a_slice(good=10)
     stage.at_ms = DUE_MS
-    before = stage.lease().done
     scanner = stage.process()
     scanner.before(
         lambda call: (
@@ -222,13 +222,14 @@ def test_a_queue_that_takes_nothing_leaves_the_cursor_where_it_is() -> None:
         times=99,
     )
     report = scanner.window()
-    assert (report.outcome, report.needs_retry) == ("unsent", True)
+    assert (report.outcome, report.sent) == ("served", 0)
     assert sum(call.what == "ready-default" for call in scanner.calls) == SEND_TRIES_MAX
     assert stage.at_ms - DUE_MS == 100 + 200 + 400 + 800, "the pauses double"
-    assert stage.lease().done < DUE_MS // SECOND_MS
-    assert stage.lease().done >= before
+    assert stage.lease().done == DUE_MS // SECOND_MS, "the cursor goes on"
+    assert [item["who"] for item in stage.store.items(SET_ASIDE)] == ["pool#default"], "past what a row covers"
     assert stage.lease().owner == "", "the next window may take it at once"
-    assert len(stage.serve(1).started) == 10
+    assert len(stage.serve(2).started) == 10
+    assert not stage.store.items(SET_ASIDE)
 
 
 @pytest.mark.parametrize("error", [Throttled, Conflict, OutcomeUnknown])

@@ -1,9 +1,9 @@
 """Checks on slices: cursor-honest, one-owner-effect (of a slice).
 
-A pending item that the cursors have passed (it lies behind `done`, not in the part of an outage's backlog that is
-still to be served, and not in what a set-aside row has still to serve) must have been sent, or be in the care of the call
-that wrote it and that has not answered yet. When that call answers, it must have been sent; when it died, it is the reconciler's, and the
-liveness phase sees to it that it is found.
+A pending item that the cursors have passed must have been sent, or be in the care of the call that wrote it and that
+has not answered yet. Passed: it lies behind `done`, not in the part of an outage's backlog that is still to be served,
+and not in what a set-aside row has still to serve. When that call answers, it must have been sent; when it died, it is
+the reconciler's, and the liveness phase sees to it that it is found.
 """
 
 from __future__ import annotations

@@ -137,10 +137,10 @@ def advance(lease: SliceLease, done: int, *, release: bool) -> Update:
     return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set={"done": done, **freed})
 
 
-def live_progress(lease: SliceLease, last: int, place: str, now_ms: int) -> Update:
-    """Record how far into the minute that ends with `last` the window has come, and renew the lease. An earlier try
-    that arrives later only makes the next window read a page twice; none can arrive once the cursor has moved."""
-    changes = {"live_until": last, "live_at": place, "lease_until_ms": now_ms + LEASE_TTL_MS}
+def live_progress(lease: SliceLease, last: int, place: str) -> Update:
+    """Record how far into the minute that ends with `last` the window has come. An earlier try that arrives later only
+    makes the next window read a page twice; none can arrive once the cursor has moved."""
+    changes = {"live_until": last, "live_at": place}
     return Update(LEASES, _key(lease), all_of(_mine(lease), Is("done", lease.done)), set=changes)
 
 

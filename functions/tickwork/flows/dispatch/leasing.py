@@ -106,12 +106,10 @@ def keep(ports: Ports, holding: Holding) -> bool:
 
 
 def note_progress(ports: Ports, holding: Holding, last: int, place: str) -> bool:
-    """Record how far into its minute a window has come, which renews the lease; False when it was superseded."""
-    trusted_from_ms, now_ms = ports.clock.monotonic_ms(), ports.clock.now_ms()
-    if not isinstance(commit(ports, slices.live_progress(holding.lease, last, place, now_ms)), Committed):
+    """Record how far into its minute a window has come; False when it was superseded."""
+    if not isinstance(commit(ports, slices.live_progress(holding.lease, last, place)), Committed):
         return _fenced(ports, holding)
     holding.lease = replace(holding.lease, live_until=last, live_at=place)
-    holding.trusted_from_ms = trusted_from_ms
     return True
 
 

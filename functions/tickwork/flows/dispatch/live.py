@@ -70,6 +70,7 @@ def _serve_range(it: Serving, first: int, last: int, start: str) -> bool:
     fifty, and a herd of them would keep the timers of the same second waiting. False when time was up before."""
     chains: list[Run] = []
     progress = _Progress(it, last)
+    end = backlog.place_of(bucket_of(first), it.ports.layout.shards_of(it.slice_no)[-1], backlog.END)
     for items, place in _pages(it, first, last, start):
         progress.note()
         it.watch.lap(QUERY)
@@ -86,7 +87,7 @@ def _serve_range(it: Serving, first: int, last: int, start: str) -> bool:
             chains = []
         if not chains:
             progress.place = place
-        if it.is_out_of_time() and progress.is_kept:
+        if place != end and it.is_out_of_time() and progress.is_kept:
             if _fire_chains(it, chains, last, progress):
                 progress.place = place
             progress.note()

@@ -172,7 +172,7 @@ class Serving:
         if not self.total.left:
             return leasing.note_progress(self.ports, self.holding, last, place)
         aside, lease = self.aside(), self.holding.lease
-        write = slices.live_progress(lease, last, place, self.ports.clock.now_ms())
+        write = slices.live_progress(lease, last, place)
         after = replace(lease, live_until=last, live_at=place, aside_s=set_aside.earliest(aside.after))
         ok = leasing.write_aside(self.ports, self.holding, write, after, aside)
         if ok:
