@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog, set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside, Who
-from tickwork.core.errors import Unsent, WorldError
+from tickwork.core.errors import WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.messages import Tick
@@ -65,8 +65,8 @@ class Serving:
     """What it serves of what was passed before; None while it serves what is due."""
     late: int = 0
     """How much of the backlog it has sent."""
-    owed: Unsent | None = None
-    """A next occurrence in another slice, which has passed it, could not be sent."""
+    owed: WorldError | None = None
+    """A next occurrence in another slice, which may have passed it, could not be seen to."""
 
     @property
     def now_s(self) -> int:
@@ -101,10 +101,18 @@ class Serving:
             fired = fire(self.ports, due, firing)
             self.total.add(fired)
             self.held |= fired.left.keys()
-            due = creating.read_pending(self.ports, self._see_to(fired.materialised, last))
+            due = self._read_pending(self._see_to(fired.materialised, last))
             self.watch.lap(SEND)
         for item in due:
             self.total.leave(set_aside.job(item.key.job_id), item.key)
+
+    def _read_pending(self, keys: list[LedgerKey]) -> list[Run | Retry]:
+        try:
+            return creating.read_pending(self.ports, keys)
+        except WorldError:
+            for key in keys:
+                self.total.leave(set_aside.job(key.job_id), key)
+            return []
 
     def _see_to(self, materialised: list[LedgerKey], last: int) -> list[LedgerKey]:
         """The scanner is the creator of the next items. Those in a range that it has read already it fires itself
@@ -134,10 +142,10 @@ class Serving:
     def _see_to_others(self, keys: list[LedgerKey]) -> None:
         if not keys:
             return
-        creating.prepare_slices(self.ports, keys)
         try:
+            creating.prepare_slices(self.ports, keys)
             creating.follow_up(self.ports, keys)
-        except Unsent as error:
+        except WorldError as error:
             self.owed = error  # this slice goes on; the window ends as failed
 
     # --- passing ----------------------------------------------------------------------------------------------
