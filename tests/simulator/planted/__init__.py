@@ -1,7 +1,18 @@
 """The planted bugs: each a small change of production code that leaves out, or turns around, one step on which an
 invariant rests."""
 
-from tests.simulator.planted import attempting, backlogs, chains, changes, creators, leases, reconciler, slots, window
+from tests.simulator.planted import (
+    attempting,
+    backlogs,
+    chains,
+    changes,
+    creators,
+    leases,
+    reconciler,
+    rows,
+    slots,
+    window,
+)
 from tests.simulator.planted.bug import Bug, Patch
 
 PLANTED = (
@@ -14,6 +25,7 @@ PLANTED = (
     *slots.BUGS,
     *reconciler.BUGS,
     *backlogs.BUGS,
+    *rows.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

@@ -57,7 +57,7 @@ def send_ready(ports: Ports, messages: Sequence[ReadyMessage], tries_max: int = 
     for message in messages:
         by_pool[message.work.pool].append(message)
     now_ms = ports.clock.now_ms()
-    boxes = {pool: _outbox(pool, group, now_ms) for pool, group in by_pool.items()}
+    boxes = {pool: _outbox(ready_queue(pool), group, now_ms) for pool, group in by_pool.items()}
     _send_patiently(ports, list(boxes.values()), tries_max)
     left = tuple(by_pool[pool][index] for pool, box in boxes.items() for index in box.left)
     closed = sum(len(box.left) for box in boxes.values() if box.closed)
@@ -65,9 +65,9 @@ def send_ready(ports: Ports, messages: Sequence[ReadyMessage], tries_max: int = 
     return Sent(sum(box.went for box in boxes.values()), aside, len(left) - closed, left)
 
 
-def _outbox(pool: str, messages: Sequence[ReadyMessage], now_ms: int) -> _Outbox:
+def _outbox(queue: str, messages: Sequence[ReadyMessage], now_ms: int) -> _Outbox:
     outgoing = [OutMessage(m.to_json(), delay_s(m, now_ms)) for m in messages]
-    return _Outbox(ready_queue(pool), outgoing, list(range(len(outgoing))))
+    return _Outbox(queue, outgoing, list(range(len(outgoing))))
 
 
 def delay_s(message: ReadyMessage, now_ms: int) -> int:

@@ -144,8 +144,13 @@ def with_calendars(ports: Ports, jobs: Sequence[Job]) -> list[Job]:
 
 def _equipped(job: Job, found: Mapping[str, Item]) -> Job:
     wanted = {name: _calendar_id(job.team, name) for name in named_calendars(job)}
-    own = {name: replace(read_calendar(found[id_]), name=name) for name, id_ in wanted.items() if id_ in found}
+    own = {name: replace(_calendar_from(found[id_]), name=name) for name, id_ in wanted.items() if id_ in found}
     return replace(job, calendars=own) if own else job
+
+
+def _calendar_from(item: Item) -> Calendar:
+    """A stored calendar, which may be of another version: Unreadable when this one makes no sense of it."""
+    return _readable(f"calendar {item.get('calendar_id')!r}", lambda: read_calendar(item))
 
 
 def _calendar_ids(job: Job) -> list[str]:
@@ -167,6 +172,5 @@ def _calendar_items(ports: Ports, calendar_ids: Iterable[str]) -> dict[str, Item
 
 
 def read_calendar(item: Item) -> Calendar:
-    """A calendar from its item. Unreadable when this version makes no sense of it."""
-    what = f"calendar {item.get('calendar_id')!r}"
-    return _readable(what, lambda: parse_calendar({**item["spec"], "name": item["name"], "version": item["version"]}))
+    """A calendar from its item."""
+    return parse_calendar({**item["spec"], "name": item["name"], "version": item["version"]})
