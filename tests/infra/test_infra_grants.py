@@ -138,9 +138,9 @@ def _routes(policy: dict[str, Any]) -> set[str]:
 
 def test_the_reader_of_the_source_finds_its_way_to_the_depths() -> None:
     found = {(module, getattr(node, "name", "")) for module, node in reachable("scanner.handler")}
-    assert ("tickwork.core.slices", "fence") in found
-    assert ("tickwork.flows.creating", "prepare_slices") in found
-    assert ("tickwork.flows.jobs", "create_job") not in found
+    assert ("tickwork.core.dispatch.slices", "fence") in found
+    assert ("tickwork.flows.dispatch.creating", "prepare_slices") in found
+    assert ("tickwork.flows.jobs.registering", "create_job") not in found
 
 
 def test_no_table_is_reached_behind_the_readers_back() -> None:
