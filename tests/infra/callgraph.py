@@ -103,9 +103,9 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in READS and _is_port(call.func, "store"):
             found.add((READS[name], _resource(call)))
-        elif name in READERS and isinstance(call.func, ast.Name) and _is_reader(module, name):
-            found.add((READS[READERS[name]], _constant(call.args[1])))
-        elif name in READERS and _is_readers(module, call.func):
+        elif (name in READERS and isinstance(call.func, ast.Name) and _is_reader(module, name)) or (
+            name in READERS and _is_readers(module, call.func)
+        ):
             found.add((READS[READERS[name]], _constant(call.args[1])))
         elif name in WRITES and isinstance(call.func, ast.Name) and _is_write(module, name):
             found.add((WRITES[name], _constant(call.args[0])))

@@ -93,7 +93,7 @@ def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repair
             repairs.expired += 1
             ports.signals.count("runs.expired_total", team=run.key.team)
             ports.signals.log("run_expired", ref=run.key.ref, run_id=run.run_id, why=passes.NOBODY_CAME)
-            finishing.note_end(ports, run.key, lifecycle.EXPIRED, passes.NOBODY_CAME, now_ms)
+            finishing.note_outcome(ports, run.key, lifecycle.EXPIRED, now_ms)
     return left
 
 
