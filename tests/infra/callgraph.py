@@ -103,9 +103,7 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in READS and _is_port(call.func, "store"):
             found.add((READS[name], _resource(call)))
-        elif (name in READERS and isinstance(call.func, ast.Name) and _is_reader(module, name)) or (
-            name in READERS and _is_readers(module, call.func)
-        ):
+        elif name in READERS and _is_reader(module, call.func):
             found.add((READS[READERS[name]], _constant(call.args[1])))
         elif name in WRITES and isinstance(call.func, ast.Name) and _is_write(module, name):
             found.add((WRITES[name], _constant(call.args[0])))
@@ -125,12 +123,10 @@ def _is_port(func: ast.expr, port: str) -> bool:
     return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute) and func.value.attr == port
 
 
-def _is_reader(module: str, name: str) -> bool:
-    return module == READING or _imports(module).get(name) == (READING, name)
-
-
-def _is_readers(module: str, func: ast.expr) -> bool:
-    """Whether this is a call like `reading.read_many`."""
+def _is_reader(module: str, func: ast.expr) -> bool:
+    """Whether this is a call like `read_many` or `reading.read_many`."""
+    if isinstance(func, ast.Name):
+        return module == READING or _imports(module).get(func.id) == (READING, func.id)
     is_attribute = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
     return is_attribute and ".".join(_imports(module).get(func.value.id, ("", ""))) == READING
 
