@@ -145,7 +145,7 @@ def test_the_reader_of_the_source_finds_its_way_to_the_depths() -> None:
 
 
 def test_no_table_is_reached_behind_the_readers_back() -> None:
-    """Every use of a boto3 client is in a place the reader knows: the store, the sender, the tick batch, wiring."""
+    """Every use of a boto3 client is in a place the reader knows: the store, the queues, the secrets, wiring."""
     users = {
         path.relative_to(FUNCTIONS / "tickwork").as_posix()
         for path in (FUNCTIONS / "tickwork").rglob("*.py")
@@ -156,4 +156,4 @@ def test_no_table_is_reached_behind_the_readers_back() -> None:
         for name in NAMES
         for module, _ in reachable(f"{name}.handler")
     }
-    assert users & reached == {"store/dynamodb.py", "aws/sqs.py", "aws/ticks.py", "aws/wiring.py", "aws/secrets.py"}
+    assert users & reached == {"store/dynamodb.py", "aws/sqs.py", "aws/wiring.py", "aws/secrets.py"}
