@@ -1,4 +1,4 @@
-"""How long a test may take: a minute (pyproject.toml), but for those that run processes, deploy, or search at length."""
+"""How long a test may take: a minute (pyproject.toml), and longer where it runs processes, deploys, or searches."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def aws_ports(
     hides: bool = False,
 ) -> Ports:
     """Ports over AWS. `receives`: also take messages from the queues, as the API (leases) does, by a client whose calls
-    may wait for them. `hides`: only keep back what an event source has delivered, as the scanner does; that takes no
-    client of its own."""
+    may wait for them. `hides`: only keep back or delete what an event source has delivered, as the scanner and the
+    pusher do; that takes no client of its own."""
     ids = RandomIds()
     sqs = sqs_client(endpoint_url)
     receiver: Receiver = NoReceiver()
