@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tickwork.core.ledger.messages import READY_CHARS_MAX, read_ready
+from tickwork.core.ledger.messages import LEVELS_MAX, READY_CHARS_MAX, read_ready
 
 REF = "main#0007#29891940|1793516405#payments#nightly#1793516400"
 GOOD = {
@@ -22,6 +22,22 @@ GOOD = {
 
 def test_the_message_that_the_bad_ones_are_made_of_is_good() -> None:
     assert read_ready(json.dumps(GOOD))["ref"] == REF
+
+
+def _nested(levels: int) -> str:
+    """A message of so many levels in all."""
+    return json.dumps(GOOD)[:-1] + ',"payload":' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+
+
+def test_a_message_may_be_nested_so_deep_and_no_deeper() -> None:
+    assert read_ready(_nested(LEVELS_MAX))["ref"] == REF
+    with pytest.raises(ValueError, match="more than 200 levels"):
+        read_ready(_nested(LEVELS_MAX + 1))
+
+
+def test_brackets_side_by_side_are_not_levels() -> None:
+    wide = json.dumps(GOOD | {"payload": [[{"a": []}]] * 5_000})
+    assert len(read_ready(wide)["payload"]) == 5_000
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,10 @@ READY_CHARS_MAX = 1_048_576
 TICK_CHARS_MAX = 1_000
 """Ten times the longest tick of ours, with room for fields of later versions."""
 
+LEVELS_MAX = 200
+"""Of lists and objects in a message: twice what a payload may have. What is read may have to be written again, by
+writers that give up at another depth than the reader."""
+
 _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
@@ -37,7 +41,20 @@ def _read_object(text: str, chars_max: int) -> dict[str, Any]:
         raise ValueError("nested too deeply") from None
     if not isinstance(body, dict):
         raise ValueError("not an object")
+    if text.count("[") + text.count("{") > LEVELS_MAX and _has_levels_over(body, LEVELS_MAX):
+        raise ValueError(f"nested in more than {LEVELS_MAX} levels")
     return body
+
+
+def _has_levels_over(value: object, levels_max: int) -> bool:
+    """Whether lists and objects stand in more levels than that. Level by level, not by recursion."""
+    level: list[object] = [value]
+    for _ in range(levels_max):
+        inner: list[object] = []
+        for one in level:
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        level = inner
+    return any(isinstance(one, dict | list) for one in level)
 
 
 def _checked(body: dict[str, Any], kinds: dict[str, type]) -> dict[str, Any]:
