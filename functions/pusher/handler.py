@@ -14,7 +14,7 @@ from tickwork.settings import Settings, push_secrets_arn
 
 _settings = Settings.from_environ()
 _signals = PowertoolsSignals("pusher")
-_ports = aws_ports(_settings, _signals, receives=True)
+_ports = aws_ports(_settings, _signals, hides=True)
 _poster = SocketPoster()
 _secrets = StoredSecrets(secrets_client(), push_secrets_arn(), _ports.clock, _signals)
 
