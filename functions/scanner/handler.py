@@ -15,7 +15,7 @@ _signals = PowertoolsSignals("scanner")
 _batch = TickBatch(aws_ports(_settings, _signals), sqs_client(), _settings.prefix, side_by_side())
 
 
-@_signals.metrics.log_metrics
+@_signals.published
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     again = _batch.serve(
         [(r["messageId"], r["receiptHandle"], r["body"]) for r in event["Records"]],
