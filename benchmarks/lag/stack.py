@@ -26,7 +26,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.flows.runs.timers import timer_place
 from tickwork.local.endpoint import Endpoint
-from tickwork.store.dynamodb import from_attributes
+from tickwork.store.attributes import from_attributes
 
 BATCH = 100
 CREATING_AT_ONCE = 8

@@ -19,7 +19,7 @@ _poster = SocketPoster()
 _secrets = StoredSecrets(secrets_client(), push_secrets_arn(), _ports.clock, _signals)
 
 
-@_signals.metrics.log_metrics
+@_signals.published
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     messages = {record["messageId"]: InMessage(record["receiptHandle"], record["body"]) for record in event["Records"]}
     kept = push_batch(_ports, Pusher(_poster, _secrets.current()), PUSH_POOL, messages)

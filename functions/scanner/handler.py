@@ -16,7 +16,7 @@ _signals = PowertoolsSignals("scanner")
 _batch = TickBatch(aws_ports(Settings.from_environ(), _signals, hides=True), side_by_side())
 
 
-@_signals.metrics.log_metrics
+@_signals.published
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     messages = {record["messageId"]: InMessage(record["receiptHandle"], record["body"]) for record in event["Records"]}
     again = _batch.serve(messages, budget_ms=context.get_remaining_time_in_millis() - SCANNER_RESERVE_MS)

@@ -38,8 +38,8 @@ class SliceLease:
     `closing`: windows up to here have been announced; `done`: they have been read and sent. `ticking`: ticks up
     to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
     some minutes after; `audited_hour` and `audited_day`: a third and a fourth time. `late_from` to `late_until`: the
-    seconds that an outage left behind `done`, served up to the place `late_at` (core/backlog; no backlog: 0).
-    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (core/slices).
+    seconds that an outage left behind `done`, served up to the place `late_at` (see `backlog`; none: 0).
+    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (`has_tick`).
     """
 
     slice: str

@@ -1,4 +1,8 @@
-"""The occurrences of a job: which comes after an instant, and the pending item that it is born as."""
+"""Which occurrence of a job comes after an instant, and the ledger item that is written for it.
+
+Owns both questions. Refuses to know whether the occurrence before it fired. Protects one-run: the item is put only
+where there is none that has started.
+"""
 
 from __future__ import annotations
 

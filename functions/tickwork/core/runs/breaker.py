@@ -1,6 +1,6 @@
-"""The circuit breaker of a push target: after some failures in a row it is left alone for a while, then tried by one.
+"""The circuit breaker of a push target: after some failures in a row it gets no pushes for a while, then one as a test.
 
-What it holds back are messages, not attempts: an outage of the target does not use its runs' attempts up.
+While it is open, messages wait and no attempt is started: an outage of the target costs its runs no attempts.
 """
 
 from __future__ import annotations
