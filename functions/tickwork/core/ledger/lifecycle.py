@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from tickwork.core.errors import InvariantViolated
 
+ABSENT = "absent"
+"""What stands where no item does. Never stored."""
+
 PENDING = "pending"
 RUNNING = "running"
 WAITING = "waiting"
@@ -33,8 +36,11 @@ ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, SPENT})
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
 REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
+MATERIALISE = "materialise"
 
 TRANSITIONS = {
+    (ABSENT, MATERIALISE): PENDING,
+    (ABSENT, SKIP): SKIPPED,
     (PENDING, START): RUNNING,
     (PENDING, SKIP): SKIPPED,
     (PENDING, CANCEL): CANCELLED,
@@ -58,3 +64,8 @@ def after(status: str, event: str) -> str:
         return TRANSITIONS[status, event]
     except KeyError:
         raise InvariantViolated(f"a run that is {status!r} cannot {event!r}") from None
+
+
+def born() -> str:
+    """The status in which an item is materialised."""
+    return after(ABSENT, MATERIALISE)
