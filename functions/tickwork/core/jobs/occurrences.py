@@ -42,9 +42,11 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
 
 
 def named_calendars(job: Job) -> list[str]:
-    """The ids of the calendars that the job's schedule excludes by: `name` is one of the job's own team."""
+    """The ids of the calendars that the job's schedule excludes by: `name` is one of the job's own team. What is
+    none is left out here, and refused when an occurrence is asked for."""
     named = job.schedule.get("calendars")
-    return list(named["exclude"]) if named else []
+    names = named.get("exclude") if isinstance(named, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def planned_with(job: Job) -> str:

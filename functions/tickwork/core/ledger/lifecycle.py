@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from tickwork.core.errors import InvariantViolated
 
+ABSENT = "absent"
+"""What stands where no item does. Never stored."""
+
 PENDING = "pending"
 RUNNING = "running"
 WAITING = "waiting"
@@ -35,9 +38,11 @@ ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
 REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
-EXPIRE = "expire"
+EXPIRE, MATERIALISE = "expire", "materialise"
 
 TRANSITIONS = {
+    (ABSENT, MATERIALISE): PENDING,
+    (ABSENT, SKIP): SKIPPED,
     (PENDING, START): RUNNING,
     (PENDING, SKIP): SKIPPED,
     (PENDING, CANCEL): CANCELLED,
@@ -62,3 +67,8 @@ def after(status: str, event: str) -> str:
         return TRANSITIONS[status, event]
     except KeyError:
         raise InvariantViolated(f"a run that is {status!r} cannot {event!r}") from None
+
+
+def born() -> str:
+    """The status in which an item is materialised."""
+    return after(ABSENT, MATERIALISE)

@@ -20,8 +20,9 @@ from tickwork.core.audit import passes
 from tickwork.core.audit.passes import AUDITS, LAST_AUDIT, OpenBucket
 from tickwork.core.dispatch import backlog, slices
 from tickwork.core.dispatch.slices import SliceLease
-from tickwork.core.errors import WorldError
+from tickwork.core.errors import TickworkError, WorldError
 from tickwork.core.instants import second_of
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import (
     BUCKET_S,
     bucket_of,
@@ -90,11 +91,16 @@ def _slices(ports: Ports, repairs: Repairs) -> list[_Slice]:
     except WorldError as error:
         _failed(ports, repairs, "leases", error)
         return []
-    served = [_Slice(n, SliceLease.from_item(item)) for n, item in enumerate(found) if item is not None]
+    served: list[_Slice] = []
+    for number, item in enumerate(found):
+        try:
+            served += [] if item is None else [_Slice(number, SliceLease.from_item(item))]
+        except Unreadable as error:
+            _failed(ports, repairs, slice_key(ports.layout.cell, number), error)
     return sorted(served, key=lambda one: one.furthest_behind)
 
 
-def _failed(ports: Ports, repairs: Repairs, where: str, error: WorldError) -> None:
+def _failed(ports: Ports, repairs: Repairs, where: str, error: TickworkError) -> None:
     repairs.failed += 1
     ports.signals.count("scheduler.audit_failed_total")
     ports.signals.log("audit_failed", where=where, error=repr(error))
