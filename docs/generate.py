@@ -20,7 +20,10 @@ def lifecycle_page() -> str:
         for status, meaning in lifecycle.MEANING.items()
     ]
     moves = [f"| `{status}` | {event} | `{to}` |" for (status, event), to in lifecycle.TRANSITIONS.items()]
-    arrows = [f"    {status} --> {to}: {event}" for (status, event), to in lifecycle.TRANSITIONS.items()]
+    begin = {lifecycle.ABSENT: "[*]"}
+    arrows = [
+        f"    {begin.get(status, status)} --> {to}: {event}" for (status, event), to in lifecycle.TRANSITIONS.items()
+    ]
     ends = [f"    {status} --> [*]" for status in lifecycle.MEANING if status in lifecycle.ENDED]
     return "\n".join(
         [
@@ -29,12 +32,12 @@ def lifecycle_page() -> str:
             _NOTE.format(source="lifecycle.py"),
             "",
             "One item of the ledger is an occurrence while it is pending, and the record of its run ever after. A pair",
-            "of state and event that is not in the table is refused. `queued` is not stored: a run is queued when it",
+            "of state and event that is not in the table is refused: every status that is written comes from it.",
+            "`absent` and `queued` are not stored: where nothing is yet, an item is `absent`; a run is queued when it",
             "is pending and its second lies at or before `done` of its slice.",
             "",
             "```mermaid",
             "stateDiagram-v2",
-            "    [*] --> pending",
             *arrows,
             *ends,
             "```",

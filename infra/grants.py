@@ -17,6 +17,7 @@ from tickwork.core.ledger.tables import (
     CLIENT_KEYS,
     JOBS,
     LEASES,
+    PASSES,
     PAYLOADS,
     RESOURCES,
     SET_ASIDE,
@@ -82,11 +83,12 @@ SCANNER = Grants(
 )
 RECONCILER = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK),
         JOBS: (GET, GET_MANY, SCAN, UPDATE),
-        LEASES: (GET, PUT, UPDATE),
+        LEASES: (GET, GET_MANY, PUT, UPDATE),
         SET_ASIDE: (QUERY,),
         CALENDARS: (GET_MANY,),
+        PASSES: (GET, QUERY, PUT, DELETE),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -93,7 +94,7 @@ def _wanted(given: dict[str, str]) -> Wanted:
 
 def dead_letter_view(run: Run) -> dict[str, Any]:
     """A dead run: its history, and the cause on top."""
-    last = run.attempts[-1] if run.attempts else {}
+    last: Mapping[str, Any] = run.attempts[-1] if run.attempts else {}
     cause = {"reason": run.reason, "error": last.get("error", ""), "error_class": last.get("error_class")}
     return run_view(RunView(run, run.status)) | {"cause": cause, "died_at": iso_ms(run.ended_at_ms)}
 

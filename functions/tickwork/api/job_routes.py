@@ -29,6 +29,7 @@ from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger import reading
 from tickwork.ports import Ports
 
@@ -42,10 +43,12 @@ def add_job_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
 def _add_definitions(app: APIGatewayHttpResolver, ports: Ports) -> None:
     @app.post("/jobs")
     def create_job() -> Response[str]:
-        new, schedule = requests.new_job(body_of(app, JobIn), ports.layout, ports.clock.now_ms())
+        body = body_of(app, JobIn)
+        new, schedule = requests.new_job(body, ports.layout, ports.clock.now_ms())
         with fields_under("schedule", BadSchedule):
             job, is_new = registering.create_job(ports, new)
-        return json_response(_view(ports, job) | {"warnings": list(warnings_of(schedule))}, 201 if is_new else 200)
+        warnings = [*warnings_of(schedule), *second_reading(ports, body.schedule, schedule)]
+        return json_response(_view(ports, job) | {"warnings": warnings}, 201 if is_new else 200)
 
     @app.get("/jobs")
     def list_jobs() -> Response[str]:
@@ -71,15 +74,19 @@ def _add_changes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         split_job_id(job_id)
         body = body_of(app, JobChangeIn)
         app.append_context(model=JobIn)  # type: ignore[no-untyped-call]
-        warnings: list[str] = []
+        given = body.given()
+        schedules: list[Schedule] = []
 
         def revise(job: Job) -> NewJob:
-            new, schedule = requests.changed_job(job, body.given(), ports.layout, ports.clock.now_ms())
-            warnings[:] = warnings_of(schedule)
+            new, schedule = requests.changed_job(job, given, ports.layout, ports.clock.now_ms())
+            schedules[:] = [schedule]
             return new
 
         with fields_under("schedule", BadSchedule):
             job = changing.update_job(ports, job_id, body.version, revise)
+        warnings = [warning for schedule in schedules for warning in warnings_of(schedule)]
+        for schedule in schedules if "schedule" in given else ():
+            warnings += second_reading(ports, given["schedule"], schedule)
         return json_response(_view(ports, job) | {"warnings": warnings})
 
     @app.post("/jobs/<job_id>/pause")

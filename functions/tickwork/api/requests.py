@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 
@@ -204,6 +204,12 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     return _job_of(body, schedule, work_of(body, layout, body.name)), schedule
 
 
+PLAIN = tuple(
+    name for name, hint in get_type_hints(NewJob).items() if name in JobIn.model_fields and hint in (str, int, bool)
+)
+"""Fields of a job that a request gives as they are. A new one needs no more than the definition and the model."""
+
+
 def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
     tolerance_s = default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
     if body.tolerance_s == 0 and "cron" in body.schedule and not body.exact_reason:
@@ -212,15 +218,13 @@ def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
             field="exact_reason",
             remedy="say why it must be exact, or leave tolerance_s out",
         )
+    given = {name: value for name in PLAIN if (value := getattr(body, name)) is not None}
     return NewJob(
-        team=body.team,
-        name=body.name,
         schedule=schedule.spec,
         work=work,
-        tolerance_s=tolerance_s,
         catch_up=CatchUp(**body.catch_up.model_dump()),
         fingerprint=_fingerprint(body),
-        exact_reason=body.exact_reason or "",
+        **given | {"tolerance_s": tolerance_s},
     )
 
 
@@ -252,11 +256,11 @@ def _as_body(job: Job) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(json.dumps(shown(job.work)))
     for kept_apart in ("payload_id", "certificate"):
         body.pop(kept_apart, None)
-    body |= {"team": job.team, "name": job.name, "schedule": dict(job.schedule)}
-    body["catch_up"] = catch_up_shown(job.catch_up)
-    if not _has_default_tolerance(job):
-        body["tolerance_s"] = job.tolerance_s
-    return body | ({"exact_reason": job.exact_reason} if job.exact_reason else {})
+    body |= {"schedule": dict(job.schedule), "catch_up": catch_up_shown(job.catch_up)}
+    plain = {name: value for name in PLAIN if (value := getattr(job, name)) != ""}
+    if _has_default_tolerance(job):
+        plain.pop("tolerance_s", None)
+    return body | plain
 
 
 def _has_default_tolerance(job: Job) -> bool:

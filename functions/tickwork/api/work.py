@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from tickwork.api.models import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX, TargetIn, WorkIn
 from tickwork.core.errors import InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
+from tickwork.core.ledger.items import values_of
 from tickwork.core.ledger.messages import compact_json
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
@@ -145,11 +145,11 @@ def shown(work: Work) -> dict[str, Any]:
     # By name, not by place: the store gives the members of a map back in an order of its own.
     cap = parse_target(work.url, allow_private=True).resource if work.url else ""
     caps = [one.max_concurrency for one in work.resources if one.name == cap]
-    tags = [asdict(one) for one in work.resources if one.name != cap]
+    tags = [{"name": one.name, "max_concurrency": one.max_concurrency} for one in work.resources if one.name != cap]
     body: dict[str, Any] = {
         "target": {"pool": work.pool, "handler": work.handler},
         "lease_s": work.lease_s,
-        "retry_policy": asdict(work.retry),
+        "retry_policy": values_of(work.retry),
         "idempotency_class": work.idempotency_class,
     }
     if work.url:

@@ -1,4 +1,4 @@
-"""The ports of one simulated process. Clock, ids and signals are here; the store and the sender in their own modules.
+"""The ports of one simulated process. Clock, ids and signals are here; the store and the queues in their own modules.
 
 Reading a clock does not park: time passes at the calls around it, which is where a real process loses it too.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tickwork.core.ids import stable_hash
 from tickwork.ports import Ports
-from tickwork.testing.queue import SimSender
+from tickwork.testing.queue import SimReceiver, SimSender
 from tickwork.testing.store import SimStore
 
 if TYPE_CHECKING:
@@ -85,5 +85,6 @@ def sim_ports(process: Process) -> Ports:
         signals=SimSignals(process),
         ids=SimIds(process.world),
         layout=process.world.layout,
+        receiver=SimReceiver(process),
         slices_seen=process.world.slices_seen[process.host],
     )

@@ -1,7 +1,7 @@
 """Simulated queues: delays, visibility, redelivery, at-least-once, any order.
 
 A queue delivers: when a message becomes visible, its consumer is started with it. What the consumer does not delete
-comes back after the visibility timeout. `SimSender` and `SimSqs` are what one process sees.
+comes back after the visibility timeout. `SimSender` and `SimReceiver` are what one process sees.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import batched
-from typing import TYPE_CHECKING, Protocol
-
-from botocore.exceptions import ClientError
+from typing import TYPE_CHECKING
 
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.queues import Queue
-from tickwork.ports import TICKS_QUEUE, OutMessage, SendReport
+from tickwork.ports import TICKS_QUEUE, InMessage, OutMessage, SendReport
 
 if TYPE_CHECKING:
     from tickwork.testing.process import Process
@@ -36,6 +34,10 @@ class Message:
     body: str
     visible_at_ms: int
     receives: int = 0
+
+    @property
+    def received(self) -> InMessage:
+        return InMessage(str(self.id), self.body)
 
 
 class SimQueue:
@@ -88,14 +90,25 @@ class SimQueue:
         if self.batch_max > 1:
             batch += [m for m in self.messages.values() if m.visible_at_ms <= now_ms and m.id != message_id]
             del batch[self.batch_max :]
+        self._hand_out(batch, self.visibility_ms)
+        self.consumer(batch)
+
+    def take(self, limit: int, hide_ms: int) -> list[Message]:
+        """Up to so many visible messages, for one who asks; they come back after `hide_ms`."""
+        now_ms = self.world.kernel.now_ms
+        found = [message for message in self.messages.values() if message.visible_at_ms <= now_ms][:limit]
+        self._hand_out(found, hide_ms)
+        return found
+
+    def _hand_out(self, batch: Sequence[Message], hide_ms: int) -> None:
+        """A message received too often is gone from the queue: this was its last delivery."""
         for message in batch:
             message.receives += 1
-            message.visible_at_ms = now_ms + self.visibility_ms
+            message.visible_at_ms = self.world.kernel.now_ms + hide_ms
             if message.receives > self.receives_max:
                 del self.messages[message.id]
             else:
                 self._wake(message.id, message.visible_at_ms)
-        self.consumer(batch)
 
 
 class SimSender:
@@ -161,36 +174,28 @@ class SimSender:
             target.put(message.body, delay_ms + rng.randrange(_LATE_MS))
 
 
-class Caller(Protocol):
-    def call[T](self, verb: str, detail: object, effect: Callable[[], T]) -> T: ...
+class SimReceiver:
+    """A `ports.Receiver` as one process sees it. A receipt is the message's number; an old one does what it does in
+    SQS, nothing to a message that is gone."""
 
-
-class Delays(Protocol):
-    def delay(self, message_id: int, delay_ms: int) -> None: ...
-
-
-class SimSqs:
-    """The two calls of an SQS client that `aws.ticks` makes, as one process sees them."""
-
-    def __init__(self, process: Caller, queue: Delays) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
-        self._queue = queue
 
-    def get_queue_url(self, *, QueueName: str) -> dict[str, str]:  # noqa: N803 - boto3's spelling
-        return {"QueueUrl": QueueName}
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
+        """Looks once, and once more when the wait is over. A reply that is lost leaves its messages hidden."""
+        source, hide_ms = self._process.world.queues[queue], hide_s * SECOND_MS
+        found = self._process.call(f"receive {queue}", limit, lambda: source.take(limit, hide_ms))
+        if not found and wait_s:
+            self._process.world.kernel.park(wait_s * SECOND_MS)
+            found = self._process.call(f"receive {queue}", limit, lambda: source.take(limit, hide_ms))
+        return [message.received for message in found]
 
-    def change_message_visibility(
-        self,
-        *,
-        QueueUrl: str,  # noqa: N803
-        ReceiptHandle: str,  # noqa: N803
-        VisibilityTimeout: int,  # noqa: N803
-    ) -> None:
-        try:
-            self._process.call(
-                "delay tick",
-                f"{QueueUrl} {VisibilityTimeout} s",
-                lambda: self._queue.delay(int(ReceiptHandle), VisibilityTimeout * 1_000),
-            )
-        except WorldError as error:
-            raise ClientError({"Error": {"Code": "RequestThrottled"}}, "ChangeMessageVisibility") from error
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        target = self._process.world.queues[queue]
+        self._process.call(
+            f"hide {queue}", f"{receipt} {seconds} s", lambda: target.delay(int(receipt), seconds * SECOND_MS)
+        )
+
+    def delete(self, queue: str, receipt: str) -> None:
+        target = self._process.world.queues[queue]
+        self._process.call(f"delete {queue}", receipt, lambda: target.delete(int(receipt)))

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch
-from tickwork.core.dispatch import set_aside
+from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.ledger.writes import Anyway, Delete, Put, Write
-from tickwork.flows.dispatch import catching_up, leasing, windows
+from tickwork.flows.dispatch import catching_up, leasing
 from tickwork.flows.dispatch.serving import Serving
 
 
@@ -84,13 +84,11 @@ def _writes_without_condition() -> Sequence[Patch]:
 
 
 def _next_try_not_noted() -> Sequence[Patch]:
-    return [
-        (leasing.slices, "with_next_try", lambda write, _: write if write.set else replace(write, set={"aside_s": 0}))
-    ]
+    return [(slices, "with_next_try", lambda write, _: write if write.set else replace(write, set={"aside_s": 0}))]
 
 
 def _rows_never_served() -> Sequence[Patch]:
-    return [(windows.catching_up, "has_due_rows", lambda _: False)]
+    return [(catching_up, "has_due_rows", lambda _: False)]
 
 
 BUGS = (

@@ -12,13 +12,14 @@ of pool and job are read filtered: what else lies in those seconds has been serv
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from tickwork.core.dispatch.backlog import place, place_of
-from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, who_key
 from tickwork.core.ledger.tables import SET_ASIDE
+from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Absent, AllOf, Delete, Is, Item, Put, Write, all_of
 
 POOL, SHARD, JOB, JOBS, ALL = "pool", "shard", "job", "jobs", "all"
@@ -84,28 +85,23 @@ def extent_of_range(number: int, first: int, last: int) -> Extent:
     return Extent(first, last, place_of(bucket_of(first), number, ""))
 
 
+_BY_KEY = Spelling(("who",), lambda who: {"who": who.key}, lambda item: Who(*parse_who(item["who"])), is_required=True)
+
+
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Record):
     """A row. `tries` that failed since it was last served in part: while there are any, it is left in peace until
     `next_try_s`, and so is whom it waits for."""
 
+    WHOLE: ClassVar[bool] = True
+
     slice: str
-    who: Who
+    who: Who = field(metadata=spelled(_BY_KEY))
     begin: int
     until: int
     place: str
-    next_try_s: int
+    next_try_s: int = field(metadata={"read": whole})
     tries: int = 0
-
-    def to_item(self) -> Item:
-        return {"slice": self.slice, "who": self.who.key} | {name: getattr(self, name) for name in _PLAIN}
-
-    @classmethod
-    def from_item(cls, item: Item) -> Self:
-        try:
-            return cls(item["slice"], Who(*parse_who(item["who"])), *(item[name] for name in _PLAIN))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Unreadable(f"set-aside row {item.get('slice')}, {item.get('who')}: {error!r}") from error
 
     def covers(self, key: LedgerKey, pool: str = "") -> bool:
         """Whether an item lies in what the row has still to serve. `pool` is its own, where its item says it."""

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tickwork.aws.ticks import side_by_side
+from tickwork.aws.threads import side_by_side
 from tickwork.core.ledger.queues import TICKS_PER_BATCH
 
 PATIENCE_S = 10

@@ -1,0 +1,55 @@
+"""What a record writes of a field, it reads back: each field of each record, so that a new one is held too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from tickwork.core.dispatch.slices import SliceLease
+from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.pauses import Pause
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.work import Work
+
+KEY = LedgerKey("main", 3, 1_800_000_005_000, "payments", "rates", 1_800_000_000_000)
+BARE = {
+    Work: Work("payments", "rates"),
+    Run: Run(KEY),
+    Retry: Retry(KEY, KEY.ref, 2),
+    Job: Job("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
+    Pause: Pause(*(0 if hint is int else "" for hint in get_type_hints(Pause).values())),
+    SliceLease: SliceLease("main#0001"),
+}
+CHOSEN: dict[str, Any] = {"key": KEY, "run_ref": KEY.ref, "status": lifecycle.SKIPPED}
+"""Values of fields that not every text or number may stand in."""
+NOT_STORED = {("Job", "calendars")}
+CASES = [(kind, one.name) for kind in BARE for one in fields(kind) if (kind.__name__, one.name) not in NOT_STORED]
+
+
+def sample(kind: Any) -> Any:
+    """A value of that type, which is no field's default."""
+    origin, inner = get_origin(kind), [one for one in get_args(kind) if one is not type(None)]
+    if origin is UnionType:
+        return sample(inner[0])
+    if origin is tuple:
+        return (sample(inner[0]),)
+    if origin is Mapping or kind is Mapping:
+        return {"who": "ann"}
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{one.name: CHOSEN.get(one.name, sample(hints[one.name])) for one in fields(kind)})
+    return {str: "text", int: 97, bool: True, float: 0.5}[kind]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES, ids=[f"{kind.__name__}.{name}" for kind, name in CASES])
+def test_a_field_that_is_written_is_read_back(kind: Any, name: str) -> None:
+    value = CHOSEN.get(name, sample(get_type_hints(kind)[name]))
+    record = replace(BARE[kind], **{name: value})
+    assert kind.from_item(record.to_item()) == record
+    assert getattr(kind.from_item(record.to_item()), name) == value
