@@ -65,8 +65,9 @@ def read_json(text: str) -> object:
 
     def of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
-        if len(found) != len(pairs) and not twice:
-            twice.append((found, _first_repeated(pairs)))
+        if len(found) != len(pairs):
+            # The last one counts: it is the outermost, or beside the others, and so still stands in what was read.
+            twice[:] = [(found, _first_repeated(pairs))]
         return found
 
     try:
@@ -78,12 +79,8 @@ def read_json(text: str) -> object:
     except ValueError:
         raise json.JSONDecodeError("it has a number of more digits than can be read", "", 0) from None
     for where, key in twice:
-        path = _path_to(read, where)
-        raise DuplicateKey(
-            f"the key {key!r} stands twice in one object",
-            field=".".join([*path, key]),
-            remedy="send it once",
-        )
+        field = ".".join([*_path_to(read, where), key])
+        raise DuplicateKey(f"the key {key!r} stands twice in one object", field=field, remedy="send it once")
     return read
 
 
@@ -93,8 +90,7 @@ def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
 
 
 def _path_to(read: object, wanted: object) -> list[str]:
-    """Where in a body an object stands. By a list of what is still to look at, not by recursion: it may be deep. An
-    object that is itself under a repeated key, and so not in the body any more, has no place."""
+    """Where in a body an object stands. By a list of what is still to look at, not by recursion: it may be deep."""
     ahead: list[tuple[object, list[str]]] = [(read, [])]
     while ahead:
         one, path = ahead.pop()

@@ -80,7 +80,7 @@ def _team(text: str) -> str:
 
 
 type Team = Annotated[str, BeforeValidator(_team)]
-type Limit = Annotated[int, whole_number(1, PAGE_MAX), Field(ge=1, le=PAGE_MAX)]
+type Limit = Annotated[int, Field(ge=1, le=PAGE_MAX), whole_number(1, PAGE_MAX)]
 type InstantMs = Annotated[int, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})]
 
 

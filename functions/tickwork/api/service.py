@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from tickwork.api.answers import HealthAnswer
@@ -12,7 +12,7 @@ from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.routing import Call, Route
 from tickwork.core.instants import iso_ms
 
-DOCUMENT = "openapi.json"
+DOCUMENT = Path(__file__).with_name("openapi.json")
 """Written by docs/generate.py from the table of routes, and served as it is: a request makes nothing of it anew."""
 
 
@@ -28,7 +28,7 @@ def openapi_document(_: Call[NoBody, NoQuery]) -> tuple[int, dict[str, Any]]:
 
 @cache
 def _document() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(resources.files("tickwork.api").joinpath(DOCUMENT).read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(DOCUMENT.read_text(encoding="utf-8"))
     return found
 
 

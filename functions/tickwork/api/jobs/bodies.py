@@ -82,7 +82,7 @@ class PreviewIn(Body):
 class NextQuery(Query):
     """How much of a schedule to show."""
 
-    count: Annotated[int, whole_number(1, PREVIEW_MAX), Field(ge=1, le=PREVIEW_MAX)] = 5
+    count: Annotated[int, Field(ge=1, le=PREVIEW_MAX), whole_number(1, PREVIEW_MAX)] = 5
     after: InstantMs | None = None
     """Occurrences after this instant; after now when left out."""
 
