@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from tickwork.api.fields import Body, Query
-from tickwork.core.errors import CallerError, InvalidField
+from tickwork.core.errors import CallerError, InvalidField, InvariantViolated
 
 
 class DuplicateKey(CallerError):
@@ -54,7 +54,10 @@ def read_query[Model: Query](model: type[Model], given: Mapping[str, str]) -> Mo
         return model.model_validate(given)
     except ValidationError as error:
         # The fields of a query speak for themselves; what is left for pydantic to find is one that is not there.
-        missing = str(error.errors()[0]["loc"][0])
+        first = error.errors()[0]
+        if first["type"] != "missing":
+            raise Refused(error, model) from error
+        missing = str(first["loc"][0])
         raise InvalidField("it is required", field=missing, remedy=f"add ?{missing}=") from None
 
 
@@ -86,20 +89,38 @@ def read_json(text: str) -> object:
 
 def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
     seen: set[str] = set()
-    return next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise InvariantViolated("no key stands twice")
 
 
 def _path_to(read: object, wanted: object) -> list[str]:
-    """Where in a body an object stands. By a list of what is still to look at, not by recursion: it may be deep."""
-    ahead: list[tuple[object, list[str]]] = [(read, [])]
-    while ahead:
-        one, path = ahead.pop()
-        if one is wanted:
-            return path
-        if isinstance(one, dict | list):
-            members = one.items() if isinstance(one, dict) else enumerate(one)
-            ahead += [(inner, [*path, str(name)]) for name, inner in members]
+    """Where in a body an object stands. By iterators, one for each level: not by recursion, for a body may be deep, nor
+    by a list of all that is still to look at, for it may have millions of members."""
+    if read is wanted:
+        return []
+    path: list[str] = []
+    levels = [_members(read)]
+    while levels:
+        found = next(levels[-1], None)
+        if found is None:
+            levels.pop()
+            path = path[:-1]
+            continue
+        name, inner = found
+        if inner is wanted:
+            return [*path, name]
+        path.append(name)
+        levels.append(_members(inner))
     return []
+
+
+def _members(one: object) -> Iterator[tuple[str, object]]:
+    """The members of a list or an object that may hold what is looked for."""
+    members = one.items() if isinstance(one, dict) else enumerate(one) if isinstance(one, list) else ()
+    return ((str(name), inner) for name, inner in members if isinstance(inner, dict | list))
 
 
 def _no_constant(name: str) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ HEALTH = next(route for route in ROUTES if route.name == "health")
 HEALTHY = {"status": "ok", "now": "2026-10-30T00:00:00.000Z"}
 
 
-def somewhere_else() -> tuple[int, Any]:
+def somewhere_else(_: Any) -> tuple[int, Any]:
     return 200, {}
 
 
@@ -127,7 +128,25 @@ def test_a_deep_body_is_refused_at_every_route_and_never_our_fault(api: ApiUnder
     assert 400 <= api.call(route.method, path, raw)[0] < 500
 
 
-def test_keys_that_stand_twice_below_thousands_of_levels_are_found_without_recursion(api: ApiUnderTest) -> None:
+def test_a_key_that_stands_twice_is_found_however_deep_it_stands(api: ApiUnderTest) -> None:
     raw = b'{"a":' * 400 + b'{"k":1,"k":2}' + b"}" * 400
 
-    assert api.call("POST", "/jobs", raw)[0] == 400
+    _, problem = api.call("POST", "/jobs", raw)
+
+    assert problem["errors"][0]["field"].endswith("a.a.k")
+
+
+def test_a_key_that_stands_twice_among_thousands_of_members_costs_no_more_memory_than_they(api: ApiUnderTest) -> None:
+    raw = b'{"a":[' + b"[]," * 30_000 + b'{"k":1,"k":2}]}'
+    tracemalloc.start()
+    json.loads(raw)
+    _, read_peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    tracemalloc.start()
+
+    _, problem = api.call("POST", "/jobs", raw)
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert problem["errors"][0]["field"] == "a.30000.k"
+    assert peak < 2 * read_peak
