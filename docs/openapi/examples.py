@@ -17,7 +17,6 @@ from tests.support.queues import WorldQueue
 from tickwork.api import problems
 from tickwork.core.errors import Throttled
 from tickwork.flows.dispatch.windows import run_window
-from tickwork.local import server
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
 
@@ -172,9 +171,9 @@ def _refusals(stage: _Stage) -> None:
     stage.call("GET", "/nowhere")
     ended = stage.call("GET", "/runs", team="payments", status="succeeded")["runs"][0]["job_id"]
     stage.call("DELETE", f"/timers/{ended}")
-    answered = (problems.of_world(Throttled("slow down")), problems.of_bug())
-    for body in (*(str(one.body) for one in answered), server._TOO_LARGE.decode()):
-        problem = json.loads(body)
+    too_large = problems.problem(problems.BODY_TOO_LARGE, "a request has at most 6 MiB: send fewer entries at a time")
+    for answered in (problems.of_world(Throttled("slow down")), problems.of_bug(), too_large):
+        problem = json.loads(str(answered.body))
         conformity.check_problem(problem)
         stage.examples.problems.setdefault(problem["type"].rpartition(":")[2], problem)
     stage.call("DELETE", "/jobs/payments:card-settlement")
