@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tickwork.core.ledger import keys, lifecycle
@@ -84,9 +87,25 @@ def _indexes(indexes: tuple[Index, ...]) -> str:
     return "; ".join(described) or "-"
 
 
-PAGES = {"lifecycle.md": lifecycle_page, "keys.md": keys_page}
+def openapi_page(*, is_compact: bool = False) -> str:
+    """The OpenAPI document: for people and tools to read, or as the package carries it and the API serves it."""
+    from docs.openapi.document import document
+
+    if is_compact:
+        return json.dumps(document(), ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json.dumps(document(), ensure_ascii=False, indent=2) + "\n"
+
+
+SERVED = "../functions/tickwork/api/openapi.json"
+PAGES: dict[str, Callable[[], str]] = {
+    "lifecycle.md": lifecycle_page,
+    "keys.md": keys_page,
+    "openapi.json": openapi_page,
+    SERVED: lambda: openapi_page(is_compact=True),
+}
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(DOCS.parent))  # the document's examples are played with what the tests have
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page())
+        (DOCS / name).write_text(page(), encoding="utf-8")

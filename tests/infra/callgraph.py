@@ -45,7 +45,7 @@ PUSH_SECRET = "push-secret"
 URL_OF_QUEUE = "sqs:GetQueueUrl"
 """Whoever calls a queue asks for its URL by name first."""
 
-type Definition = ast.FunctionDef | ast.ClassDef
+type Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 type Need = tuple[str, str]
 """(action, resource): a table's constant (`TIMERS`), an index of it (`TIMERS/BY_JOB`), a queue, or the secret."""
 
@@ -166,7 +166,15 @@ def _source(module: str) -> ast.Module:
 
 @cache
 def _definitions(module: str) -> dict[str, Definition]:
-    return {node.name: node for node in _source(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    """Functions, classes and constants: a table of routes leads to its handlers."""
+    found: dict[str, Definition] = {}
+    for node in _source(module).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return found
 
 
 @cache

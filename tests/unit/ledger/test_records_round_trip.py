@@ -23,10 +23,30 @@ BARE = {
     Run: Run(KEY),
     Retry: Retry(KEY, KEY.ref, 2),
     Job: Job("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
-    Pause: Pause(*(0 if hint is int else "" for hint in get_type_hints(Pause).values())),
+    Pause: Pause("ann", "maintenance", 1),
     SliceLease: SliceLease("main#0001"),
 }
-CHOSEN: dict[str, Any] = {"key": KEY, "run_ref": KEY.ref, "status": lifecycle.SKIPPED}
+ATTEMPT = {
+    "attempt": 1,
+    "token": 1,
+    "worker": "w",
+    "started_at_ms": 1,
+    "ended_at_ms": 2,
+    "outcome": "failed",
+    "error": "",
+}
+REPLAY = {"by": "ann", "reason": "again", "at_ms": 3, "after_attempt": 1, "died_of": "failed for good"}
+LAST = {"run_id": KEY.run_id, "status": "dead", "scheduled_at_ms": 1_800_000_000_000, "ended_at_ms": 1_800_000_006_000}
+CHOSEN: dict[str, Any] = {
+    "key": KEY,
+    "run_ref": KEY.ref,
+    "status": lifecycle.SKIPPED,
+    "attempts": (ATTEMPT,),
+    "replays": (REPLAY,),
+    "last": LAST,
+    "late_at": "30000000#0003#1800000005#payments",
+    "tick_map": "a7",
+}
 """Values of fields that not every text or number may stand in."""
 NOT_STORED = {("Job", "calendars")}
 CASES = [(kind, one.name) for kind in BARE for one in fields(kind) if (kind.__name__, one.name) not in NOT_STORED]
