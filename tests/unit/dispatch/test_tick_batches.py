@@ -106,7 +106,7 @@ def test_a_tick_that_comes_too_early_is_hidden_for_a_while_and_delivered_again()
     ports = dataclasses.replace(fake_ports(), receiver=receiver)
     early = _messages(_tick(0, second_of(NOW_MS) + 12), _tick(1), _tick(0, second_of(NOW_MS) + 3_600))
     assert TickBatch(ports).serve(early, budget_ms=BUDGET_MS) == ["id-0", "id-2"]
-    assert receiver.hidden == [(TICKS_QUEUE, f"receipt-{n}", AGAIN_S_MAX) for n in (0, 2)]
+    assert receiver.hidden == [(TICKS_QUEUE, "receipt-0", 12), (TICKS_QUEUE, "receipt-2", AGAIN_S_MAX)]
 
 
 def test_a_tick_that_cannot_be_hidden_is_delivered_again_all_the_same() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from tickwork.core.instants import SECOND_MS
@@ -81,9 +81,9 @@ class SliceLease(Record):
     late_at: str = read_by(_place, "")
     tick_base: int = 0
     tick_map: str = read_by(_map, "")
-    live_until: int = 0
-    live_at: str = read_by(_place, "")
-    aside_s: int = read_by(whole, 0)
+    live_until: int = field(default=0, metadata={"added": True})
+    live_at: str = field(default="", metadata={"added": True, "read": _place})
+    aside_s: int = field(default=0, metadata={"added": True, "read": whole})
 
 
 def first_lease(slice_id: str, second: int) -> Put:

@@ -216,8 +216,9 @@ def _default_of(one: Field[Any]) -> Any:
 
 
 def _left_out(kind: type[Record], one: Field[Any]) -> Any:
-    """The value with which a field is not written; MISSING (which none has): it always is."""
-    if kind.WHOLE or one.metadata.get("always"):
+    """The value with which a field is not written; MISSING (which none has): it always is. A field that a WHOLE record
+    has got later (`added`) is written when it says something: what an old version stored is written as it was."""
+    if (kind.WHOLE and not one.metadata.get("added")) or one.metadata.get("always"):
         return MISSING
     return _default_of(one)
 

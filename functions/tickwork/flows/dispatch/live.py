@@ -70,7 +70,8 @@ def _serve_range(it: Serving, first: int, last: int, start: str) -> bool:
     fifty, and a herd of them would keep the timers of the same second waiting. False when time was up before."""
     chains: list[Run] = []
     progress = _Progress(it, last)
-    end = backlog.place_of(bucket_of(first), it.ports.layout.shards_of(it.slice_no)[-1], backlog.END)
+    last_shard = max(it.ports.layout.shards_of(it.slice_no), default=0)
+    end = backlog.place_of(bucket_of(first), last_shard, backlog.END)
     for items, place in _pages(it, first, last, start):
         progress.note()
         it.watch.lap(QUERY)
