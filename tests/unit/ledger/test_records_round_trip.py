@@ -45,6 +45,7 @@ CHOSEN: dict[str, Any] = {
     "replays": (REPLAY,),
     "last": LAST,
     "late_at": "30000000#0003#1800000005#payments",
+    "live_at": "30000000#0003#1800000005#payments",
     "tick_map": "a7",
 }
 """Values of fields that not every text or number may stand in."""
