@@ -47,6 +47,12 @@ def parse_place(text: str) -> tuple[int, int, str]:
     return int(bucket), int(shard), sk
 
 
+def minute_of(at: str) -> str:
+    """The place where the minute of a place begins. While shards are re-numbered, a next occurrence may come to lie in
+    its minute, in a shard that was passed: what is to cover it begins there."""
+    return place_of(parse_place(at)[0], 0, "")
+
+
 def is_outage(lease: SliceLease, until: int) -> bool:
     """Whether a window up to `until` finds the cursor so far behind that a backlog is to be opened."""
     return until - lease.done > OPENED_AFTER_S

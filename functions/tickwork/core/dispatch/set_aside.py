@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from tickwork.core.dispatch.backlog import place, place_of
+from tickwork.core.dispatch.backlog import minute_of, place, place_of
 from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, who_key
 from tickwork.core.ledger.tables import SET_ASIDE
@@ -127,6 +127,19 @@ def widened(row: SetAside, left: Extent) -> SetAside:
     """The row when it takes in some more. What lies between is read once more, and what of it is pending sent again."""
     whole = Extent(row.begin, row.until, row.place).hull(left)
     return replace(row, begin=whole.begin, until=whole.until, place=whole.place)
+
+
+def covered(rows: Rows, due: Iterable[Who], until: int, *, moving: bool) -> dict[Who, SetAside]:
+    """The rows that are about to be served: up to the cursor, for a step along a chain may put a next occurrence behind
+    it. `moving`: shards are re-numbered, and that occurrence may come to lie in another one."""
+    after: dict[Who, SetAside] = {}
+    for row in (rows[who] for who in due):
+        place = minute_of(row.place) if moving else row.place
+        who = EVERYBODY if moving and row.who.kind == SHARD else row.who
+        wide = replace(row, who=who, until=max(row.until, until), place=place)
+        standing = after.get(who, rows.get(who, wide))
+        after[who] = widened(standing, Extent(wide.begin, wide.until, wide.place))
+    return after
 
 
 def failed_again(row: SetAside, now_s: int) -> SetAside:

@@ -53,9 +53,11 @@ def has_due_rows(it: Serving) -> bool:
 
 def serve_rows(it: Serving, seconds: int) -> None:
     """The rows whose next try has come: cover, serve, and in one write delete them, or put down how far it went."""
-    due = {who: row for who, row in it.rows.items() if row.next_try_s <= it.now_s}
-    covered = {who: replace(row, until=max(row.until, it.until)) for who, row in due.items()}
-    _write(it, Aside(it.rows, it.rows | covered), release=False)
+    due = sorted(who for who, row in it.rows.items() if row.next_try_s <= it.now_s)
+    covered = set_aside.covered(it.rows, due, it.until, moving=bool(it.ports.layout.shards_before))
+    others = {who: row for who, row in it.rows.items() if who not in due}
+    it.held.difference_update(who for who in due if who not in covered)  # it is tried as part of the row of all
+    _write(it, Aside(it.rows, others | covered), release=False)
     sent_max = it.total.sent + backlog.budget(it.ports.layout.slice_capacity_per_s, seconds)
     after = dict(it.rows)
     for who, row in sorted(covered.items(), key=lambda one: (one[1].next_try_s, one[0])):

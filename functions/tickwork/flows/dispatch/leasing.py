@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tickwork.core.dispatch import set_aside, slices
+from tickwork.core.dispatch import backlog, set_aside, slices
 from tickwork.core.dispatch.set_aside import Rows, SetAside, Who
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import InvariantViolated, WorldError
@@ -126,6 +126,9 @@ def advance(
     passed unserved, in the same transaction."""
     lease = holding.lease
     write = slices.advance(lease, done, release=release)
+    if covering and ports.layout.shards_before:
+        lease = replace(lease, late_at=backlog.minute_of(lease.late_at))
+        write = replace(write, set={**write.set, "late_at": lease.late_at})
     if aside is not None:
         after = replace(lease, done=done, aside_s=set_aside.earliest(aside.after))
         return write_aside(ports, holding, slices.covering(write) if covering else write, after, aside)
