@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch
-from tickwork.core.dispatch import set_aside, slices
+from tickwork.core.dispatch import set_aside
 from tickwork.core.ledger.writes import Anyway, Delete, Put, Write
 from tickwork.flows.dispatch import catching_up, leasing
 from tickwork.flows.dispatch.serving import Serving
@@ -83,10 +83,6 @@ def _writes_without_condition() -> Sequence[Patch]:
     return [(set_aside, "writes", wrong)]
 
 
-def _next_try_not_noted() -> Sequence[Patch]:
-    return [(slices, "with_next_try", lambda write, _: write if write.set else replace(write, set={"aside_s": 0}))]
-
-
 def _rows_never_served() -> Sequence[Patch]:
     return [(catching_up, "has_due_rows", lambda _: False)]
 
@@ -100,6 +96,5 @@ BUGS = (
     Bug("a row that failed again is deleted", _failed_counts_as_served),
     Bug("a row skips what failed", _place_of_the_page_that_failed),
     Bug("rows are written without a condition", _writes_without_condition),
-    Bug("the lease does not say that there are rows", _next_try_not_noted),
     Bug("rows are never served", _rows_never_served),
 )

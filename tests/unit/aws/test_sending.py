@@ -46,3 +46,38 @@ def test_each_message_is_sent_failed_or_refused(at_once: int) -> None:
     assert sorted(client.bodies) == sorted(
         m.body for i, m in enumerate(messages) if i not in (7, 33) and i not in range(50, 60)
     )
+
+
+class _Picky(_Client):
+    """Refuses a whole batch because of one message in it, or everything."""
+
+    def __init__(self, code: str, mark: str) -> None:
+        super().__init__()
+        self.calls = 0
+        self._code, self._mark = code, mark
+
+    def send_message_batch(self, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self.calls += 1
+        if any(self._mark in entry["MessageBody"] for entry in Entries):
+            raise ClientError({"Error": {"Code": self._code}}, "SendMessageBatch")
+        return super().send_message_batch(QueueUrl, Entries)
+
+
+@pytest.mark.parametrize("code", ["InvalidMessageContents", "BatchRequestTooLong", "InvalidParameterValue"])
+@pytest.mark.parametrize("at", [0, 4, 9])
+def test_a_batch_refused_for_its_content_is_halved_until_the_message_at_fault_is_alone(code: str, at: int) -> None:
+    client = _Picky(code, "wrong")
+    messages = [OutMessage(f"{i}-{'wrong' if i == at else 'good'}") for i in range(10)]
+    report = SqsSender(client, "p", 1).send("ready-default", messages)  # type: ignore[arg-type]
+    assert [index for index, _ in report.refused] == [at]
+    assert report.failed == ()
+    assert len(client.bodies) == 9
+    assert client.calls <= 9
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "KmsDisabled", "AWS.SimpleQueueService.NonExistentQueue"])
+def test_a_queue_that_takes_nothing_whatever_it_is_sent_is_closed(code: str) -> None:
+    client = _Picky(code, "good")
+    report = SqsSender(client, "p", 1).send("ready-default", [OutMessage("a-good"), OutMessage("b-good")])  # type: ignore[arg-type]
+    assert report.closed
+    assert (report.failed, report.refused) == ((0, 1), ())

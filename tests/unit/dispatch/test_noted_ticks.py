@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.fakes import FakeClock
 from tests.support.worlds import LAYOUT, NOW_S, create_timer, lease_of, make_world, move, serve, with_store
 from tickwork.core.dispatch import slices
 from tickwork.core.dispatch.slices import SliceLease
@@ -159,3 +160,13 @@ def test_a_ticker_that_runs_out_of_time_has_sent_the_ticks_of_the_slices_before_
     assert ticked() == set(range(SLICES_AT_ONCE))
     issue_ticks(ports)
     assert ticked() == set(range(layout.slices))
+
+
+def test_a_creator_whose_clock_is_behind_notes_no_tick_for_its_own_comes_late() -> None:
+    ports, tables = ticked_world()
+    late = replace(ports, clock=FakeClock(ports.clock.now_ms() - 40_000))
+    create_timer(late, 40 + 30)  # the thirtieth second by the others' clocks
+    assert ticks(ports)[30] == 1
+    assert not slices.has_tick(lease_of(tables), NOW_S + 30)
+    create_timer(ports, 30)
+    assert ticks(ports)[30] == 2, "who is on time sends his own"
