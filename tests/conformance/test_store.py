@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tickwork.core.dispatch import set_aside, slices
+from tickwork.core.dispatch.set_aside import SetAside
+from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
-from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOBS, LEASES, TIMERS
+from tickwork.core.ledger.keys import ALL_WHO
+from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOBS, LEASES, SET_ASIDE, TIMERS
 from tickwork.core.ledger.writes import (
     Absent,
     Anyway,
@@ -193,6 +198,28 @@ def test_a_refused_transaction_writes_nothing_and_names_each_refusal(store: Stor
     assert result == Refused({1: timer("p", "a", token=1), 3: None})
     assert store.get(TIMERS, {"pk": "q", "sk": "new"}) is None
     assert store.get(TIMERS, {"pk": "p", "sk": "b"}) == timer("p", "b")
+
+
+def test_the_rows_of_a_slice_go_with_a_write_of_its_lease_or_not_at_all(store: Store) -> None:
+    lease = SliceLease("main#0000", token=3, done=10)
+    extent = set_aside.Extent(11, 12, "00000000#0000#")
+    rows = set_aside.taking_in({}, lease.slice, {set_aside.pool("bad"): extent, set_aside.shard(2): extent}, 12)
+    store.commit([Put(LEASES, lease.to_item(), Absent())])
+    passing = slices.with_next_try(slices.advance(lease, 12, release=False), 13)
+    foreign = slices.with_next_try(slices.advance(replace(lease, token=2), 12, release=False), 13)
+    assert isinstance(store.commit([foreign, *set_aside.writes({}, rows)]), Refused)
+    assert store.query(SET_ASIDE, lease.slice, *ALL_WHO, limit=9).items == ()
+    assert store.commit([passing, *set_aside.writes({}, rows)]) == Committed()
+    found = store.query(SET_ASIDE, lease.slice, *ALL_WHO, limit=9).items
+    assert {row.who: row for row in map(SetAside.from_item, found)} == rows
+
+    wider = set_aside.taking_in(rows, lease.slice, {set_aside.pool("bad"): set_aside.Extent(9, 20, "0")}, 20)
+    store.commit(set_aside.writes(rows, wider))
+    refused = store.commit(set_aside.writes(rows, {}))
+    assert isinstance(refused, Refused), "one of them is not as it was read"
+    assert len(store.query(SET_ASIDE, lease.slice, *ALL_WHO, limit=9).items) == 2
+    assert isinstance(store.commit(set_aside.writes(wider, {})), Committed)
+    assert store.query(SET_ASIDE, lease.slice, *ALL_WHO, limit=9).items == ()
 
 
 def test_a_transaction_may_have_a_hundred_writes(store: Store) -> None:

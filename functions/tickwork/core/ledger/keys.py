@@ -147,8 +147,8 @@ def parse_who(text: str) -> tuple[str, str]:
     return kind, name
 
 
-ALL_WHO = ("", "~")
-"""Sort-key bounds (inclusive) of all rows of a slice."""
+ALL_WHO = ("a", "~")
+"""Sort-key bounds (inclusive) of all rows of a slice: kinds are words."""
 
 
 def client_key_of(team: str, client_key: str) -> str:
