@@ -3,7 +3,7 @@
 From the handler's module every reference to a function or class of the package is followed, and each place that
 names a table, a queue or a secret in a call of the store, the sender or a client becomes the IAM action it needs. It
 errs on the side of too much (a branch that is never taken counts), never of too little, as long as writes are made by
-the constructors of `core/writes.py` and queues are named by `core/queues.py`: the test of this module plants both.
+the constructors of `core/ledger/writes.py` and queues are named by `core/ledger/queues.py`: the test of this module plants both.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ READS = {
     "query_index": "dynamodb:Query",
     "scan": "dynamodb:Scan",
 }
+ROOM = {
+    "read_many": "dynamodb:BatchGetItem",
+    "pages": "dynamodb:Query",
+    "scan_pages": "dynamodb:Scan",
+}
+"""The readers that take their table from whoever calls them (flows/ledger/reading.py)."""
 WRITES = {
     "Put": "dynamodb:PutItem",
     "Update": "dynamodb:UpdateItem",
@@ -96,7 +102,9 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
     queues = {QUEUES[inner.id] for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id in QUEUES}
     for call in (inner for inner in ast.walk(node) if isinstance(inner, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name in READS and _is_port(call.func, "store"):
+        if name in ROOM:
+            found.add((ROOM[name], _constant(call.args[1])))
+        elif name in READS and _is_port(call.func, "store") and getattr(node, "name", "") not in ROOM:
             found.add((READS[name], _resource(call)))
         elif name in WRITES and isinstance(call.func, ast.Name) and _is_write(module, name):
             found.add((WRITES[name], _constant(call.args[0])))
@@ -117,7 +125,7 @@ def _is_port(func: ast.expr, port: str) -> bool:
 
 
 def _is_write(module: str, name: str) -> bool:
-    return _imports(module).get(name) == ("tickwork.core.writes", name)
+    return _imports(module).get(name) == ("tickwork.core.ledger.writes", name)
 
 
 def _resource(call: ast.Call) -> str:
