@@ -11,7 +11,7 @@ from tickwork.core.ledger.queues import SCANNER_RESERVE_MS
 from tickwork.settings import Settings
 
 _settings = Settings.from_environ()
-_signals = PowertoolsSignals("scanner")
+_signals = PowertoolsSignals("scanner", _settings.prefix)
 _batch = TickBatch(aws_ports(_settings, _signals), sqs_client(), _settings.prefix, side_by_side())
 
 

@@ -3,7 +3,8 @@
 From the handler's module every reference to a function or class of the package is followed, and each place that
 names a table, a queue or a secret in a call of the store, the sender or a client becomes the IAM action it needs. It
 errs on the side of too much (a branch that is never taken counts), never of too little, as long as writes are made by
-the constructors of `core/ledger/writes.py` and queues are named by `core/ledger/queues.py`: the test of this module plants both.
+the constructors of `core/ledger/writes.py`, queues are named by `core/ledger/queues.py`, and whoever calls a reader of
+`flows/ledger/reading.py` names the table: the tests of this module plant these.
 """
 
 from __future__ import annotations

@@ -94,6 +94,7 @@ class TickBatch:
             self._ports.signals.log("bad_tick", body=body[:200])
             return None
         if tick.cell != self._ports.layout.cell or not 0 <= tick.slice_no < self._ports.layout.slices:
+            self._ports.signals.count("scheduler.bad_ticks_total")
             self._ports.signals.log("foreign_tick", body=json.dumps(body[:200]))
             return None
         return tick

@@ -13,16 +13,16 @@ THREADS, EACH = 8, 500
 
 
 def test_measurements_of_many_threads_are_all_published(capsys: pytest.CaptureFixture[str]) -> None:
-    signals = PowertoolsSignals("scanner")
+    signals = PowertoolsSignals("scanner", "here")
 
     def window(_: int) -> None:
         for _ in range(EACH):
             signals.observe("scheduler.fire_lag_seconds", 1.0)
-            signals.count("scheduler.windows_total")
+            signals.count("runs.duplicate_total")
 
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(window, range(THREADS)))
     signals.metrics.flush_metrics()
     published = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    for metric in ("scheduler.fire_lag_seconds", "scheduler.windows_total"):
+    for metric in ("scheduler.fire_lag_seconds", "runs.duplicate_total"):
         assert sum(sum(one.get(metric, [])) for one in published) == THREADS * EACH

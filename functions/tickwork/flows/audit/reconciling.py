@@ -102,6 +102,7 @@ def _check_next(ports: Ports, job: Job, repairs: Repairs) -> None:
         repairs.without_next += _replace_next(ports, job)
     elif _is_overdue(ports, key):
         repairs.overdue += 1
+        ports.signals.count("scheduler.overdue_total")
         ports.signals.log("timer_overdue", ref=key.ref)
         try:
             creating.follow_up(ports, [key], by="reconciler")
@@ -226,6 +227,8 @@ def _audit_range(ports: Ports, partition: str, begin: int, end: int, repairs: Re
         fired = creating.fire_overdue(ports, read_items(ports, page.items), "audit")
         woken = _wake_lapsed(ports, [item for item in page.items if _has_lapsed(ports, item)])
         repairs.resent += fired.sent + woken.sent
+        if fired.sent:
+            ports.signals.count("scheduler.overdue_total", fired.sent)
         if fired.unsent or woken.unsent:
             return False
     return True
