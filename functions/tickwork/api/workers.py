@@ -54,8 +54,9 @@ def add_worker_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
                 remedy=f"pools of this environment: {', '.join(pools)}",
             )
         body = body_of(app, LeaseIn)
-        leased = pulling.lease_runs(ports, pool, body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s)
-        return json_response({"runs": [_leased(one) for one in leased]})
+        lease = pulling.lease_runs(ports, pool, body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s)
+        later = {"retry_after_s": lease.retry_after_s} if lease.retry_after_s else {}
+        return json_response({"runs": [_leased(one) for one in lease.runs], **later})
 
 
 def _leased(one: Leased) -> dict[str, Any]:

@@ -24,6 +24,8 @@ class _Context:
 
 RESOLVERS = 8
 """Requests handled at once. A resolver keeps the request it is at in itself, as a Lambda handles one at a time."""
+LONG_POLLS = RESOLVERS // 2
+"""Of them, those that may wait for a message: workers without work must not keep everybody else waiting."""
 
 
 def serve(build: Callable[[], APIGatewayHttpResolver], port: int) -> ThreadingHTTPServer:
