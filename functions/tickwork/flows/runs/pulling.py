@@ -41,7 +41,7 @@ class Leased:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Runs for a worker. `retry_after_s`: there are none, and they were not waited for as long as they may be: the rest, for
+    """Runs for a worker. `retry_after_s`: there are none, and they were not waited for as long as allowed: the rest, for
     the worker to wait by himself (0: ask again at once)."""
 
     runs: list[Leased]
