@@ -41,8 +41,8 @@ class Leased:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Runs for a worker. `retry_after_s`: there are none, and they were not waited for as long as allowed: the rest, for
-    the worker to wait by himself (0: ask again at once)."""
+    """Runs for a worker. `retry_after_s`: there are none, and they were not waited for as long as allowed: the rest,
+    for the worker to wait by himself (0: ask again at once)."""
 
     runs: list[Leased]
     retry_after_s: int = 0
