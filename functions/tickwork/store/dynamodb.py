@@ -202,7 +202,8 @@ class DynamoStore:
         try:
             return method(**request)
         except ClientError as error:
-            raise _translated(error) from error
+            failure = _translated(error)
+            raise (Throttled(str(error)) if isinstance(failure, OutcomeUnknown) else failure) from error
         except (ConnectionFailed, HTTPClientError) as error:
             raise Throttled(str(error)) from error
 
