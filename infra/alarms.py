@@ -19,7 +19,7 @@ from infra.alarm import NOTHING_IS_BAD, NOTHING_SAYS_NOTHING, Bell
 from infra.functions import Functions
 from infra.http_api import Api
 from infra.queues import Queues
-from tickwork.aws.signals import ATTENTION, EVERYWHERE, STRAIN, TEAMS_ATTENTION
+from tickwork.aws.common_metrics import ATTENTION, EVERYWHERE, STRAIN, TEAMS_ATTENTION
 from tickwork.core.dispatch.slices import TICK_HORIZON_S
 from tickwork.core.ledger.keys import BUCKET_S
 from tickwork.ports import PUSH_POOL

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.infra.alarm_evaluator import Series
 from tests.scenarios.stage import Process, Stage
-from tickwork.aws.signals import EVERYWHERE, UNPAID, together_with
+from tickwork.aws.common_metrics import EVERYWHERE, UNPAID, together_with
 from tickwork.core.errors import TickworkError
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.ticking import issue_ticks

@@ -8,7 +8,8 @@ import pytest
 
 from tests.infra.alarm_evaluator import BREACHING, IGNORE, NOT_BREACHING, Alarm, Series, evaluate
 from tests.infra.deployed import published
-from tickwork.aws.signals import TOGETHER, UNPAID, PowertoolsSignals
+from tickwork.aws.common_metrics import TOGETHER, UNPAID
+from tickwork.aws.signals import PowertoolsSignals
 
 METRIC = ("here", "metric", "all")
 

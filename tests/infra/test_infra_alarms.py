@@ -13,7 +13,7 @@ from benchmarks.meter.bill import usd
 from tests.infra.alarm_evaluator import Series, alarms_of, evaluate
 from tests.infra.callgraph import FUNCTIONS, reachable
 from tests.infra.failures import FAILURES, Failure, few_alarms, heard, rows, work
-from tickwork.aws.signals import TOGETHER, UNPAID
+from tickwork.aws.common_metrics import TOGETHER, UNPAID
 from tickwork.settings import ENVIRONMENTS
 
 NAMES = ("api", "ticker", "scanner", "reconciler", "pusher")

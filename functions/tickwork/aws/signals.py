@@ -1,58 +1,18 @@
 """Signals through Powertools: JSON log lines, and metrics in the embedded format, flushed once per invocation.
 
 Each environment has a namespace of its own: another's ticker must not count as the life of this one. Labels of high
-cardinality (job, slice, run) never become dimensions of a paid metric: they go to the log lines. Failures that many
-functions can meet are counted once more under a common name, so that one alarm hears them all; which it was, the log
-says. The names of both kinds are here, for infra to listen to: no alarm may listen to what nobody says.
+cardinality (job, slice, run) never become dimensions of a paid metric: they go to the log lines.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from threading import Lock
 
 from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
 
-EVERYWHERE = "all"
-"""The `service` of a metric that all functions of an environment count together."""
-
-ATTENTION = "service.attention_total"
-"""One of these is enough: something will not happen by itself until a person of the platform has looked."""
-STRAIN = "service.strain_total"
-"""These pass, and are tried again; minute after minute they mean that something stays broken."""
-TEAMS_ATTENTION = "teams.attention_total"
-"""One of these is enough for the team whose job it is."""
-
-TOGETHER: dict[str, frozenset[str]] = {
-    ATTENTION: frozenset(
-        {
-            "scheduler.set_aside_total",
-            "scheduler.jobs_parked_total",
-            "scheduler.definitions_without_next_timer",
-            "scheduler.definitions_unreadable",
-            "scheduler.overdue_total",
-            "scheduler.bad_ticks_total",
-            "runs.bad_messages_total",
-            "resources.foreign_slot_total",
-            "api.internal_errors_total",
-        }
-    ),
-    STRAIN: frozenset(
-        {
-            "scheduler.windows_failed_total",
-            "scheduler.unsent_total",
-            "scheduler.chains_contended_total",
-            "store.throttled_total",
-        }
-    ),
-    TEAMS_ATTENTION: frozenset({"runs.unsafe_not_repeated_total", "push.breaker_opened_total"}),
-}
-
-UNPAID = frozenset({"scheduler.windows_total"})
-"""Counted in each minute of each environment, read by nobody: 0.30 $ a month for a line that
-`scheduler.slowest_slice_lag_seconds` draws better."""
+from tickwork.aws.common_metrics import EVERYWHERE, UNPAID, together_with
 
 # An invocation that has nothing to count is no fault; the warning would be a paid log line for each.
 warnings.filterwarnings("ignore", "No application metrics to publish")
@@ -91,8 +51,3 @@ class PowertoolsSignals:
         """At once and by itself: the dimensions of a flush hold for all that is in it."""
         with single_metric(metric, MetricUnit.Count, value, namespace=self._namespace) as alone:
             alone.add_dimension("service", EVERYWHERE)
-
-
-def together_with(metric: str) -> Iterator[str]:
-    """The common names under which a metric is counted once more."""
-    return (common for common, metrics in TOGETHER.items() if metric in metrics)
