@@ -1,8 +1,8 @@
 """One alarm for real, as far as a local endpoint can: a datum, the synthesised alarm, the topic, a message in a queue.
 
 What the endpoint does not do: it makes no metric of an embedded line, so the datum is put; it evaluates an alarm only
-when a datum comes; and it lets an alarm publish whatever the topic's policy says. The policy is asserted on the template,
-and the minutes are the evaluator's.
+when a datum comes; and it lets an alarm publish whatever the topic's policy says. The policy is asserted on the
+template, and the minutes are the evaluator's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which metrics sound together: failures that many functions can meet are counted once more under a common name, so that
-one alarm hears them all; which it was, the metric's own name and the log say.
+"""Which metrics sound together: failures that many functions can meet are counted once more under a common name, so
+that one alarm hears them all; which it was, the metric's own name and the log say.
 
 Owns the names that infra's shared alarms listen to, and the list of what is said under each. Publishes nothing.
 """
