@@ -1,6 +1,6 @@
 """The only ways out of the service: a clock, a store, a sender, a receiver, signals, and unique ids.
 
-Production passes boto3-backed ones, tests in-memory or emulator-backed ones, the simulator ones that crash,
+Production passes ones over AWS, tests in-memory or emulator-backed ones, the simulator ones that crash,
 stall and repeat. Ports know values of the core and nothing of any service.
 """
 

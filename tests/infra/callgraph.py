@@ -3,8 +3,7 @@
 From the handler's module every reference to a function or class of the package is followed, and each place that
 names a table, a queue or a secret in a call of the store, the sender or a client becomes the IAM action it needs. It
 errs on the side of too much (a branch that is never taken counts), never of too little, as long as writes are made by
-the constructors of `core/ledger/writes.py`, queues are named by `core/ledger/queues.py`, and whoever calls a reader of
-`flows/ledger/reading.py` names the table: the tests of this module plant these.
+the constructors of `core/writes.py` and queues are named by `core/queues.py`: the test of this module plants both.
 """
 
 from __future__ import annotations
@@ -23,12 +22,9 @@ READS = {
     "query_index": "dynamodb:Query",
     "scan": "dynamodb:Scan",
 }
-ROOM = {
-    "read_many": "dynamodb:BatchGetItem",
-    "pages": "dynamodb:Query",
-    "scan_pages": "dynamodb:Scan",
-}
-"""The readers that take their table from whoever calls them (flows/ledger/reading.py)."""
+READING = "tickwork.flows.ledger.reading"
+READERS = {"read_many": "get_many", "pages": "query", "scan_pages": "scan"}
+"""The reading room's calls that are told the table: what they ask of the store is counted where they are called."""
 WRITES = {
     "Put": "dynamodb:PutItem",
     "Update": "dynamodb:UpdateItem",
@@ -99,14 +95,16 @@ def _resolve(module: str, name: str) -> Iterator[tuple[str, str]]:
 def _needs_in(module: str, node: ast.AST) -> set[Need]:
     if isinstance(node, ast.Module):
         return set()  # its functions are reached one by one
+    if module == READING and getattr(node, "name", "") in READERS:
+        return set()
     found: set[Need] = set()
     queues = {QUEUES[inner.id] for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id in QUEUES}
     for call in (inner for inner in ast.walk(node) if isinstance(inner, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name in ROOM:
-            found.add((ROOM[name], _constant(call.args[1])))
-        elif name in READS and _is_port(call.func, "store") and getattr(node, "name", "") not in ROOM:
+        if name in READS and _is_port(call.func, "store"):
             found.add((READS[name], _resource(call)))
+        elif name in READERS and _is_reader(module, call.func):
+            found.add((READS[READERS[name]], _constant(call.args[1])))
         elif name in WRITES and isinstance(call.func, ast.Name) and _is_write(module, name):
             found.add((WRITES[name], _constant(call.args[0])))
         elif name in SENDERS:
@@ -123,6 +121,14 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
 def _is_port(func: ast.expr, port: str) -> bool:
     """Whether this is a call like `ports.store.get`."""
     return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute) and func.value.attr == port
+
+
+def _is_reader(module: str, func: ast.expr) -> bool:
+    """Whether this is a call like `read_many` or `reading.read_many`."""
+    if isinstance(func, ast.Name):
+        return module == READING or _imports(module).get(func.id) == (READING, func.id)
+    is_attribute = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
+    return is_attribute and ".".join(_imports(module).get(func.value.id, ("", ""))) == READING
 
 
 def _is_write(module: str, name: str) -> bool:

@@ -10,7 +10,7 @@ PAGE = (ROOT / "docs" / "operations.md").read_text()
 SOURCE = "\n".join(
     path.read_text()
     for path in sorted((ROOT / "functions" / "tickwork").rglob("*.py"))
-    if not {"sim", "dev"} & set(path.parts)
+    if not {"testing", "local"} & set(path.parts)
 )
 
 

@@ -26,6 +26,7 @@ TOGETHER: dict[str, frozenset[str]] = {
             "scheduler.definitions_without_next_timer",
             "scheduler.definitions_unreadable",
             "scheduler.overdue_total",
+            "runs.retries_restored_total",
             "scheduler.bad_ticks_total",
             "runs.bad_messages_total",
             "resources.foreign_slot_total",
@@ -35,12 +36,15 @@ TOGETHER: dict[str, frozenset[str]] = {
     STRAIN: frozenset(
         {
             "scheduler.windows_failed_total",
+            "scheduler.audit_failed_total",
             "scheduler.unsent_total",
             "scheduler.chains_contended_total",
             "store.throttled_total",
         }
     ),
-    TEAMS_ATTENTION: frozenset({"runs.unsafe_not_repeated_total", "push.breaker_opened_total"}),
+    TEAMS_ATTENTION: frozenset(
+        {"runs.unsafe_not_repeated_total", "runs.expired_total", "push.breaker_opened_total"}
+    ),
 }
 
 UNPAID = frozenset({"scheduler.windows_total"})

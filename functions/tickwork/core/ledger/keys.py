@@ -11,6 +11,8 @@
 | calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
 | calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
 | slot of a resource | resources | `team#name` | `NNNN` | start; the attempt's end deletes it | start | `max_concurrency` |
+| bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
+| place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
 
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
@@ -115,6 +117,16 @@ def parse_ref(ref: str) -> LedgerKey:
     """The key a `ref` names; ValueError when it is none."""
     pk, _, sk = ref.partition("|")
     return parse_ledger_key(pk, sk)
+
+
+def open_bucket_place(look_at_s: int, bucket: int) -> str:
+    """Sort key of a bucket that is to be read again: what is due comes first."""
+    return f"{look_at_s:010d}#{bucket:08d}"
+
+
+def open_buckets_due(now_s: int) -> tuple[str, str]:
+    """Sort-key bounds (inclusive) of the buckets that are to be read by now."""
+    return "0", f"{now_s:010d}#~"
 
 
 def slice_key(cell: str, slice_no: int) -> str:

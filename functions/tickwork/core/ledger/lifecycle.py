@@ -16,6 +16,7 @@ DEAD = "dead"
 SKIPPED = "skipped"
 CANCELLED = "cancelled"
 SPENT = "spent"
+EXPIRED = "expired"
 QUEUED = "queued"
 
 MEANING = {
@@ -26,19 +27,22 @@ MEANING = {
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
     CANCELLED: "cancelled: before it started, while it waited for a retry, or by its worker when it was asked to",
+    EXPIRED: "not started for so long that it cannot run any more, with the reason",
     SPENT: "a retry item whose attempt has started, or is no longer wanted",
 }
-ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, SPENT})
+ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
 
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
 REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
+EXPIRE = "expire"
 
 TRANSITIONS = {
     (PENDING, START): RUNNING,
     (PENDING, SKIP): SKIPPED,
     (PENDING, CANCEL): CANCELLED,
     (PENDING, SPEND): SPENT,
+    (PENDING, EXPIRE): EXPIRED,
     (WAITING, START): RUNNING,
     (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,

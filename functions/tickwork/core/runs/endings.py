@@ -18,7 +18,21 @@ from tickwork.core.ledger.keys import LedgerKey, dead_letter_of, parse_slot_name
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import RESOURCES, TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Absent, AllOf, Condition, Delete, Is, Item, Missing, Put, Update, Write, all_of
+from tickwork.core.ledger.writes import (
+    Absent,
+    AllOf,
+    Check,
+    Condition,
+    Delete,
+    Is,
+    Item,
+    Missing,
+    Put,
+    Update,
+    Write,
+    all_of,
+    any_of,
+)
 from tickwork.core.runs.retrying import asked_wait_ms, backoff_ms, is_worth_repeating
 
 ERROR_CHARS_MAX = 200
@@ -149,6 +163,13 @@ def slot_place(run: Run, name: str) -> Item:
 
 def retry_key(run: LedgerKey, due_ms: int, attempt: int) -> LedgerKey:
     return LedgerKey(run.cell, run.shard, due_ms, run.team, run.name, run.scheduled_at_ms, f"retry.{attempt}")
+
+
+def retry_again(run: Run) -> tuple[Write, ...]:
+    """Give a waiting run, as it was read, the retry item that it has lost."""
+    retry = Retry(retry_key(run.key, run.retry_at_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
+    gone = any_of(Absent(), Is("status", lifecycle.SPENT))
+    return Check(TIMERS, run.key.as_item(), as_read(run)), Put(TIMERS, retry.to_item(), gone)
 
 
 def attempt_record(run: Run, failure: Failure, now_ms: int) -> Mapping[str, Any]:
