@@ -42,9 +42,7 @@ TOGETHER: dict[str, frozenset[str]] = {
             "store.throttled_total",
         }
     ),
-    TEAMS_ATTENTION: frozenset(
-        {"runs.unsafe_not_repeated_total", "runs.expired_total", "push.breaker_opened_total"}
-    ),
+    TEAMS_ATTENTION: frozenset({"runs.unsafe_not_repeated_total", "runs.expired_total", "push.breaker_opened_total"}),
 }
 
 UNPAID = frozenset({"scheduler.windows_total"})

@@ -153,13 +153,14 @@ PLANTED = (
 
 
 def main() -> None:
+    caught = 0
     with ThreadPoolExecutor(AT_ONCE) as some:
-        caught = list(some.map(_is_caught, PLANTED))
-    for (right, wrong), found in zip(PLANTED, caught, strict=True):
-        if not found:
-            print(f"MISSED: {right!r} -> {wrong!r}")
-    print(f"planted {len(PLANTED)}, caught {sum(caught)}")
-    sys.exit(not all(caught))
+        for number, ((right, wrong), found) in enumerate(zip(PLANTED, some.map(_is_caught, PLANTED), strict=True), 1):
+            caught += found
+            verdict = "caught" if found else f"MISSED: {right!r} -> {wrong!r}"
+            print(f"{number:3} {verdict}", flush=True)
+    print(f"planted {len(PLANTED)}, caught {caught}")
+    sys.exit(caught < len(PLANTED))
 
 
 def _is_caught(bug: tuple[str, str]) -> bool:
