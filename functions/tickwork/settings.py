@@ -27,7 +27,7 @@ _RANGES = {
     "shards_before": (0, 9_999),
     "retention_days": (1, 400),
     "slice_capacity_per_s": (1, 100_000),
-    "long_poll_max_s": (0, 20),
+    "long_poll_max_s": (1, 20),
 }
 _FLAGS = {"push_private", "require_certificates"}
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
