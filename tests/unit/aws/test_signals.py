@@ -26,7 +26,7 @@ _services = count(1)
 
 def new_signals() -> PowertoolsSignals:
     """Of a service of its own: Powertools keeps a service's logger, and with it the output of an earlier test."""
-    return PowertoolsSignals(f"service-{next(_services)}")
+    return PowertoolsSignals(f"service-{next(_services)}", "here")
 
 
 @pytest.fixture

@@ -227,6 +227,7 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
         if not step.writes or isinstance(_commit_fenced(ports, step.writes, firing), Committed):
             return _account(ports, step, firing, fired)
     fired.unsent += 1
+    ports.signals.count("scheduler.chains_contended_total")
     ports.signals.log("chain_contended", ref=stale.key.ref, tries=STEP_TRIES_MAX)
     return []
 

@@ -49,11 +49,21 @@ class _Ahead:
 
 def issue_ticks(ports: Ports) -> int:
     """One run of the ticker: ticks for every slice, returns how many were sent."""
-    return sum(_issue_some(ports, some) for some in batched(range(ports.layout.slices), SLICES_AT_ONCE))
+    sent, slowest_s = 0, 0
+    for some in batched(range(ports.layout.slices), SLICES_AT_ONCE):
+        looked: list[_Ahead] = []
+        sent += _issue_some(ports, some, looked)
+        slowest_s = max([slowest_s, *(_lag_s(ports, ahead.lease) for ahead in looked)])
+    # Last, and once a run: a run that did not get here has not said so, and whoever counts runs hears of it.
+    ports.signals.observe("scheduler.slowest_slice_lag_seconds", slowest_s)
+    return sent
 
 
-def _issue_some(ports: Ports, slice_nos: Sequence[int]) -> int:
-    looked: list[_Ahead] = []
+def _lag_s(ports: Ports, lease: SliceLease) -> int:
+    return max(0, second_of(ports.clock.now_ms()) - lease.done)
+
+
+def _issue_some(ports: Ports, slice_nos: Sequence[int], looked: list[_Ahead]) -> int:
     try:
         for slice_no in slice_nos:
             looked.append(_look_ahead(ports, slice_no))
