@@ -151,7 +151,7 @@ def quiet_signals() -> Signals:
     """The signals of the scanner Lambda, their lines thrown away."""
     from tickwork.aws.signals import PowertoolsSignals
 
-    signals = PowertoolsSignals("scanner")
+    signals = PowertoolsSignals("scanner", "bench")
     signals.logger.setLevel(logging.CRITICAL)
     return signals
 

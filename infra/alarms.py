@@ -1,21 +1,25 @@
-"""The few alarms that mean "somebody must look", all to one topic. Ten cents a month each on AWS's price list.
+"""The alarms that mean "somebody must look", all to one topic. Ten cents a month each on AWS's price list.
 
-Two owners: the service's own alarms page the platform; a message in a pool's dead-letter queue concerns its team.
-No metric math: each alarm is one metric, and reads as what it says.
+Two owners: the service's own alarms page the platform; those of a pool and `teams-attention` concern a team. Each alarm
+is one metric without metric math; failures share one where the first command of its entry in docs/operations.md says
+which it is. `dev` has those without which a failure would go unheard, the other environments all.
+
+An alarm is evaluated each minute over the window that ends then, so a long period costs no time: what breaches in it is
+heard at once. Silence is heard later: CloudWatch looks a few periods further back than it evaluates for data before it
+takes any as missing, and so silence is measured in short periods.
 """
 
 from __future__ import annotations
 
 import aws_cdk as cdk
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_sns as sns
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.alarm import NOTHING_IS_BAD, NOTHING_SAYS_NOTHING, Bell
 from infra.functions import Functions
 from infra.http_api import Api
 from infra.queues import Queues
-from tickwork.aws.signals import NAMESPACE
+from tickwork.aws.common_metrics import ATTENTION, EVERYWHERE, STRAIN, TEAMS_ATTENTION
 from tickwork.core.dispatch.slices import TICK_HORIZON_S
 from tickwork.core.ledger.keys import BUCKET_S
 from tickwork.ports import PUSH_POOL
@@ -23,10 +27,18 @@ from tickwork.settings import Environment
 
 _MINUTE = cdk.Duration.minutes(1)
 _FIVE_MINUTES = cdk.Duration.minutes(5)
-UNSAFE_COUNTED_BY = ("api", "pusher")
+_QUARTER = cdk.Duration.minutes(15)
+"""As long as three passes of the reconciler: what each of them finds again keeps its alarm on."""
 _LOOKS = {PUSH_POOL: "the platform"}
 API_5XX_MAX = 5
 """Server errors in five minutes that clients ride out by their own retries."""
+TICKER_SILENT_MIN = 5
+"""It runs each minute, loosely: two runs may lie more than a minute apart, five minutes without one is no chance."""
+RECONCILER_SILENT_MIN = 15
+"""It starts every five minutes and may take all of them: ten can lie between the ends of two good passes."""
+SLICE_LAG_MAX_S = 180
+"""An idle slice lags by up to a minute of keep-alive, as the ticker sees it; from a minute on the ticker wakes it anew
+each time. Three minutes mean that waking does not help."""
 
 
 class Alarms(Construct):
@@ -39,140 +51,133 @@ class Alarms(Construct):
         functions: Functions,
         queues: Queues,
         api: Api,
+        local: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._prefix = environment.settings().prefix
-        self.topic = sns.Topic(self, "Topic", topic_name=f"{self._prefix}-alarms", enforce_ssl=True)
-        self._firing(functions, queues, environment.alarm_after_lag_s)
-        self._standing(functions, api)
-        for pool, dlq in queues.ready_dlqs.items():
-            self._alarm(
-                f"ready-{pool}-dlq",
-                dlq.metric_approximate_number_of_messages_visible(period=_FIVE_MINUTES, statistic="Maximum"),
-                above=0,
-                what=f"Messages of pool {pool} were received over and over: {_LOOKS.get(pool, 'its team')} looks at it",
-            )
-        self._pushing(functions)
-        # Counted by whoever ends an attempt, and each function counts under its own name.
-        for service in UNSAFE_COUNTED_BY:
-            self._alarm(
-                f"unsafe-not-repeated-{service}",
-                _own_metric("runs.unsafe_not_repeated_total", service, "Sum", _FIVE_MINUTES),
-                above=0,
-                what="A run that must not run twice failed or was lost, and was not repeated: see how far it came",
-            )
+        self._bell = Bell(self, prefix=environment.settings().prefix, local=local)
+        self.topic = self._bell.topic
+        self._unheard_otherwise(api)
+        if environment.alarms == "all":
+            self._firing(functions, queues, environment.alarm_after_lag_s)
+            self._functions(functions)
+            self._teams(queues, environment.alarm_after_ready_s)
 
-    def _firing(self, functions: Functions, queues: Queues, lag_max_s: int) -> None:
-        scanner = functions.scanner.function
-        self._alarm(
-            "scanner-errors",
-            scanner.metric_errors(period=_MINUTE, statistic="Sum"),
-            above=0,
-            periods=3,
-            what="The scanner fails again and again: timers fire late",
-        )
-        self._alarm(
-            "scanner-throttles",
-            scanner.metric_throttles(period=_MINUTE, statistic="Sum"),
-            above=0,
-            periods=3,
-            what="Scanners are refused for lack of concurrency: raise scanner_concurrency or the account's limit",
-        )
-        self._alarm(
-            "ticks-dlq",
-            queues.ticks_dlq.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
-            above=0,
-            what="Ticks that no scanner could serve",
-        )
-        # A tick is sent up to its horizon (to the end of that minute) ahead of its time; its age counts from then.
-        self._alarm(
-            "ticks-age",
-            queues.ticks.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
-            above=TICK_HORIZON_S + BUCKET_S + lag_max_s,
-            periods=2,
-            what="Ticks wait unserved: timers fire late",
-        )
-        self._alarm(
-            "fire-lag",
-            _own_metric("scheduler.fire_lag_seconds", "scanner", "p99", _MINUTE),
-            above=lag_max_s,
-            periods=3,
-            what="Timers fire later than promised",
-        )
-
-    def _pushing(self, functions: Functions) -> None:
-        self._alarm(
-            "pusher-errors",
-            functions.pusher.function.metric_errors(period=_MINUTE, statistic="Sum"),
-            above=0,
-            periods=3,
-            what="The pusher fails again and again (can it read its secret?): pushes wait",
-        )
-        self._alarm(
-            "push-breaker-opened",
-            _own_metric("push.breaker_opened_total", "pusher", "Sum", _FIVE_MINUTES),
-            above=0,
-            what="A push target failed five times in a row and is left alone: the log names it; its team looks at it",
-        )
-
-    def _standing(self, functions: Functions, api: Api) -> None:
-        self._alarm(
+    def _unheard_otherwise(self, api: Api) -> None:
+        self._bell.alarm(
             "ticker-silent",
-            functions.ticker.function.metric_invocations(period=_FIVE_MINUTES, statistic="Sum"),
+            self._bell.own("scheduler.slowest_slice_lag_seconds", "ticker", "SampleCount", _MINUTE),
             below=1,
-            missing=cloudwatch.TreatMissingData.BREACHING,
-            what="The ticker has not run for five minutes: nothing will fire",
+            of=(TICKER_SILENT_MIN, TICKER_SILENT_MIN),
+            missing=NOTHING_IS_BAD,
+            what="The ticker has not finished a run for five minutes: nothing new will fire",
         )
-        self._alarm(
-            "without-next-timer",
-            _own_metric("scheduler.definitions_without_next_timer", "reconciler", "Maximum", _FIVE_MINUTES),
+        self._bell.alarm(
+            "slice-stands",
+            self._bell.own("scheduler.slowest_slice_lag_seconds", "ticker", "Maximum", _MINUTE),
+            above=SLICE_LAG_MAX_S,
+            of=(2, 3),
+            missing=NOTHING_SAYS_NOTHING,
+            what="The cursor of a slice stands still: what is due in it fires late",
+        )
+        self._bell.alarm(
+            "reconciler-silent",
+            self._bell.own("scheduler.definitions_without_next_timer", "reconciler", "SampleCount", _MINUTE),
+            below=1,
+            of=(RECONCILER_SILENT_MIN, RECONCILER_SILENT_MIN),
+            missing=NOTHING_IS_BAD,
+            what="No pass of the reconciler has come to its end for a quarter of an hour: nothing is repaired",
+        )
+        self._bell.alarm(
+            "attention",
+            self._bell.own(ATTENTION, EVERYWHERE, "Sum", _QUARTER),
             above=0,
-            what="A recurring job had lost its next timer; the reconciler has repaired it, find out why",
+            what="Something was set aside, parked, unreadable, overdue, foreign or a fault of ours: the log says which",
         )
-        self._alarm(
+        self._bell.alarm(
+            "strain",
+            self._bell.own(STRAIN, EVERYWHERE, "Sum", _MINUTE),
+            above=0,
+            of=(3, 5),
+            what="Store, queues or chains refuse again and again: the log says which",
+        )
+        self._bell.alarm(
             "api-5xx",
             api.http_api.metric_server_error(period=_FIVE_MINUTES, statistic="Sum"),
             above=API_5XX_MAX,
             what="The API answers with server errors",
         )
 
-    def _alarm(
-        self,
-        name: str,
-        metric: cloudwatch.IMetric,
-        *,
-        what: str,
-        above: float | None = None,
-        below: float | None = None,
-        periods: int = 1,
-        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
-    ) -> None:
-        """`above` or `below` this, in each of `periods`, it sounds; and says so again when it is over."""
-        comparison = cloudwatch.ComparisonOperator
-        alarm = cloudwatch.Alarm(
-            self,
-            name,
-            alarm_name=f"{self._prefix}-{name}",
-            alarm_description=what,
-            metric=metric,
-            threshold=above if above is not None else below or 0,
-            comparison_operator=(
-                comparison.GREATER_THAN_THRESHOLD if above is not None else comparison.LESS_THAN_THRESHOLD
-            ),
-            evaluation_periods=periods,
-            treat_missing_data=missing,
+    def _firing(self, functions: Functions, queues: Queues, lag_max_s: int) -> None:
+        self._bell.alarm(
+            "scanner-throttles",
+            functions.scanner.function.metric_throttles(period=_MINUTE, statistic="Sum"),
+            above=0,
+            of=(3, 5),
+            what="Scanners are refused for lack of concurrency: raise scanner_concurrency or the account's limit",
         )
-        action = actions.SnsAction(self.topic)
-        alarm.add_alarm_action(action)
-        alarm.add_ok_action(action)
+        self._bell.alarm(
+            "ticks-dlq",
+            queues.ticks_dlq.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
+            above=0,
+            what="Ticks that no scanner could serve",
+        )
+        # A tick is sent up to its horizon (to the end of that minute) ahead of its time; its age counts from then.
+        self._bell.alarm(
+            "ticks-age",
+            queues.ticks.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
+            above=TICK_HORIZON_S + BUCKET_S + lag_max_s,
+            of=(2, 2),
+            what="Ticks wait unserved: timers fire late",
+        )
+        self._bell.alarm(
+            "fire-lag",
+            self._bell.own("scheduler.fire_lag_seconds", "scanner", "p99", _MINUTE),
+            above=lag_max_s,
+            of=(3, 3),
+            what="Timers fire later than promised",
+        )
 
+    def _functions(self, functions: Functions) -> None:
+        """A timeout counts as an error. So does each of the two repetitions that Lambda makes of a failed invocation by
+        the clock."""
+        self._errors("scanner", functions.scanner.function, "The scanner fails again and again: timers fire late")
+        self._errors("ticker", functions.ticker.function, "The ticker fails again and again: ticks may be missing")
+        self._errors(
+            "pusher",
+            functions.pusher.function,
+            "The pusher fails again and again (can it read its secret?): pushes wait",
+        )
+        self._bell.alarm(
+            "reconciler-errors",
+            functions.reconciler.function.metric_errors(period=_FIVE_MINUTES, statistic="Sum"),
+            above=0,
+            of=(2, 3),
+            what="Passes of the reconciler fail or run out of time: repairs are late",
+        )
 
-def _own_metric(name: str, service: str, statistic: str, period: cdk.Duration) -> cloudwatch.Metric:
-    """A metric that the functions write into their logs in the embedded format."""
-    return cloudwatch.Metric(
-        namespace=NAMESPACE,
-        metric_name=name,
-        dimensions_map={"service": service},
-        statistic=statistic,
-        period=period,
-    )
+    def _errors(self, name: str, function: lambda_.IFunction, what: str) -> None:
+        errors = function.metric_errors(period=_MINUTE, statistic="Sum")
+        self._bell.alarm(f"{name}-errors", errors, above=0, of=(3, 5), what=what)
+
+    def _teams(self, queues: Queues, ready_max_s: int) -> None:
+        self._bell.alarm(
+            "teams-attention",
+            self._bell.own(TEAMS_ATTENTION, EVERYWHERE, "Sum", _QUARTER),
+            above=0,
+            what="A run that must not run twice was not repeated, or a push target is left alone: its team looks",
+        )
+        for pool, dlq in queues.ready_dlqs.items():
+            self._bell.alarm(
+                f"ready-{pool}-dlq",
+                dlq.metric_approximate_number_of_messages_visible(period=_FIVE_MINUTES, statistic="Maximum"),
+                above=0,
+                what=f"Messages of pool {pool} were received over and over: {_LOOKS.get(pool, 'its team')} looks at it",
+            )
+        for pool, ready in queues.ready.items():
+            self._bell.alarm(
+                f"ready-{pool}-age",
+                ready.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
+                above=ready_max_s,
+                of=(2, 2),
+                what=f"Runs of pool {pool} wait: {_LOOKS.get(pool, 'its team')} looks at its workers",
+            )

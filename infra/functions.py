@@ -39,12 +39,14 @@ class Functions(Construct):
         secret: secretsmanager.ISecret,
     ) -> None:
         super().__init__(scope, construct_id)
+        reserved = environment.reserved
         make = partial(TickworkFunction, self, environment=environment, package=package, tables=tables, queues=queues)
         self.api = make(
             "api",
             grants=grants.API,
             timeout_s=API_TIMEOUT_S,
             memory_mb=1_024,
+            reserved_concurrency=reserved.get("api"),
             description="The HTTP API: jobs, timers, runs, and the workers' calls",
         )
         self.ticker = make(
@@ -52,6 +54,7 @@ class Functions(Construct):
             grants=grants.TICKER,
             timeout_s=TICKER_TIMEOUT_S,
             memory_mb=512,
+            reserved_concurrency=reserved.get("ticker"),
             description="Each minute: issues the ticks of the minutes ahead",
         )
         self.scanner = make(
@@ -59,7 +62,7 @@ class Functions(Construct):
             grants=grants.SCANNER,
             timeout_s=SCANNER_TIMEOUT_S,
             memory_mb=1_024,
-            reserved_concurrency=environment.scanner_concurrency,
+            reserved_concurrency=reserved.get("scanner"),
             description="For each tick: fires what is due in a slice",
         )
         self.reconciler = make(
@@ -67,6 +70,7 @@ class Functions(Construct):
             grants=grants.RECONCILER,
             timeout_s=RECONCILER_TIMEOUT_S,
             memory_mb=512,
+            reserved_concurrency=reserved.get("reconciler"),
             description="Every five minutes: audits, repairs, counts",
         )
         self.pusher = make(
@@ -85,7 +89,7 @@ class Functions(Construct):
             event_source_arn=queues.ticks.queue_arn,
             batch_size=TICKS_PER_BATCH,
             report_batch_item_failures=True,
-            # Not above what is reserved: a throttled batch would count as received, and wait for its visibility.
+            # Never above what is reserved: a throttled batch would count as received, and wait for its visibility.
             max_concurrency=environment.scanner_concurrency,
         )
         lambda_.EventSourceMapping(

@@ -54,7 +54,9 @@ class TickworkStack(cdk.Stack):
         api = Api(self, "Api", environment=environment, function=functions.api.function)
         Schedules(self, "Schedules", prefix=settings.prefix, functions=functions)
         Access(self, "Access", prefix=settings.prefix, api=api, queues=queues)
-        alarms = Alarms(self, "Alarms", environment=environment, functions=functions, queues=queues, api=api)
+        alarms = Alarms(
+            self, "Alarms", environment=environment, functions=functions, queues=queues, api=api, local=local
+        )
 
         cdk.CfnOutput(self, "ApiUrl", value=api.url, description="Sign requests with SigV4 for execute-api")
         cdk.CfnOutput(self, "Prefix", value=settings.prefix, description="Begins the name of every table and queue")

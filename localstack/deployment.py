@@ -249,10 +249,11 @@ class Deployment:
             self.client("iam").put_role_policy(RoleName=role, PolicyName="batches", PolicyDocument=document)
 
     def _repair_concurrency(self) -> list[str]:
-        functions, name = self.client("lambda"), f"{self.settings.prefix}-scanner"
-        wanted = ENVIRONMENTS[ENVIRONMENT].scanner_concurrency
-        standing = functions.get_function_concurrency(FunctionName=name).get("ReservedConcurrentExecutions")
-        if standing == wanted:
-            return []
-        functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=wanted)
-        return ["reserved concurrency of scanner"]
+        functions, repaired = self.client("lambda"), []
+        for function, wanted in ENVIRONMENTS[ENVIRONMENT].reserved.items():
+            name = f"{self.settings.prefix}-{function}"
+            standing = functions.get_function_concurrency(FunctionName=name).get("ReservedConcurrentExecutions")
+            if standing != wanted:
+                functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=wanted)
+                repaired.append(f"reserved concurrency of {function}")
+        return repaired

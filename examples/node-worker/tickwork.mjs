@@ -59,12 +59,18 @@ export class Worker {
       const body = { worker: this.name, max, lease_s: this.leaseS, wait_s: WAIT_S };
       // Not aborted by `stop`: runs in an answer nobody reads would wait for their lease to lapse.
       const path = `/pools/${encodeURIComponent(this.pool)}:lease`;
-      return (await this.#post(path, body, (WAIT_S + 10) * 1000)).runs;
+      const answer = await this.#post(path, body, (WAIT_S + 10) * 1000);
+      if (answer.retry_after_s) await this.#pause(answer.retry_after_s * 1000);
+      return answer.runs;
     } catch (error) {
       this.log(`lease failed: ${error.message}`);
-      await sleep(PAUSE_MS, undefined, { signal: this.stopping.signal }).catch(() => {});
+      await this.#pause(PAUSE_MS);
       return [];
     }
+  }
+
+  async #pause(ms) {
+    await sleep(ms, undefined, { signal: this.stopping.signal }).catch(() => {});
   }
 
   async #attempt(run) {

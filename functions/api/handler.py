@@ -9,8 +9,9 @@ from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.wiring import aws_ports
 from tickwork.settings import Settings
 
-_signals = PowertoolsSignals("api")
-_app = build_app(aws_ports(Settings.from_environ(), _signals, receives=True))
+_settings = Settings.from_environ()
+_signals = PowertoolsSignals("api", _settings.prefix)
+_app = build_app(aws_ports(_settings, _signals, receives=True))
 
 
 @_signals.published

@@ -13,7 +13,7 @@ from tickwork.ports import PUSH_POOL, InMessage
 from tickwork.settings import Settings, push_secrets_arn
 
 _settings = Settings.from_environ()
-_signals = PowertoolsSignals("pusher")
+_signals = PowertoolsSignals("pusher", _settings.prefix)
 _ports = aws_ports(_settings, _signals, hides=True)
 _poster = SocketPoster()
 _secrets = StoredSecrets(secrets_client(), push_secrets_arn(), _ports.clock, _signals)

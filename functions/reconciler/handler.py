@@ -10,8 +10,9 @@ from tickwork.aws.wiring import aws_ports
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.settings import Settings
 
-_signals = PowertoolsSignals("reconciler")
-_ports = aws_ports(Settings.from_environ(), _signals)
+_settings = Settings.from_environ()
+_signals = PowertoolsSignals("reconciler", _settings.prefix)
+_ports = aws_ports(_settings, _signals)
 
 
 @_signals.published

@@ -12,8 +12,9 @@ from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.ports import InMessage
 from tickwork.settings import Settings
 
-_signals = PowertoolsSignals("scanner")
-_batch = TickBatch(aws_ports(Settings.from_environ(), _signals, hides=True), side_by_side())
+_settings = Settings.from_environ()
+_signals = PowertoolsSignals("scanner", _settings.prefix)
+_batch = TickBatch(aws_ports(_settings, _signals, hides=True), side_by_side())
 
 
 @_signals.published

@@ -9,8 +9,9 @@ from tickwork.aws.wiring import aws_ports
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.settings import Settings
 
-_signals = PowertoolsSignals("ticker")
-_ports = aws_ports(Settings.from_environ(), _signals)
+_settings = Settings.from_environ()
+_signals = PowertoolsSignals("ticker", _settings.prefix)
+_ports = aws_ports(_settings, _signals)
 
 
 @_signals.published

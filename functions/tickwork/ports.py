@@ -172,6 +172,8 @@ class Layout:
     """Jobs that declare side effects must come with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
     """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
+    long_poll_max_s: int = 5
+    """How long a lease over HTTP may wait for its first run."""
 
     def slice_of(self, shard: int) -> int:
         return shard % self.slices

@@ -27,6 +27,7 @@ _RANGES = {
     "shards_before": (0, 9_999),
     "retention_days": (1, 400),
     "slice_capacity_per_s": (1, 100_000),
+    "long_poll_max_s": (1, 20),
 }
 _FLAGS = {"push_private", "require_certificates"}
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -55,6 +56,8 @@ class Settings:
     """Jobs with side effects are registered only with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
+    long_poll_max_s: int = 5
+    """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -75,6 +78,7 @@ class Settings:
             push_private=self.push_private,
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
+            long_poll_max_s=self.long_poll_max_s,
         )
 
     @classmethod
@@ -152,11 +156,22 @@ class Environment:
     """Tables and queues survive the deletion of their stack, and tables refuse to be deleted."""
     log_retention_days: Literal[7, 30, 90]
     scanner_concurrency: int
-    """Reserved for the scanner: at least one for each slice, so that no other function can starve firing."""
+    """Scanners at a time: at least one for each slice."""
+    reserved: Mapping[str, int]
+    """Concurrent executions that are kept for a function, and are its most. Otherwise some 900 idle long polls, each
+    holding an execution of the API, would leave the ticker none. Two for what a clock wakes: one that hangs until its
+    timeout, and its successor. For the API it is the bound that leaves something to pushes, and to whatever else the
+    account runs. It all comes out of the account's limit, of which 100 must stay unreserved, and which may be 10 in a
+    new account: there, reserve nothing."""
+    alarms: Literal["few", "all"]
+    """`few`: those without which a failure would go unheard. The others hear the same earlier, or say more of it."""
     pusher_concurrency: int
     """Pushes at a time. A slow target holds a pusher for 10 s each, so that they must not take the account's limit."""
     alarm_after_lag_s: int
     """The platform is paged when fire lag stays above this."""
+    alarm_after_ready_s: int = 1_800
+    """A team is told when the oldest message of its pool is older. SQS counts those under work too: longer than the
+    longest job, and than the 240 s that a message may be sent ahead of its time."""
     api_requests_per_s: int
     api_requests_burst: int
     """What the HTTP API lets through before it answers 429."""
@@ -189,6 +204,8 @@ ENVIRONMENTS: dict[str, Environment] = {
             keep_data=False,
             log_retention_days=7,
             scanner_concurrency=4,
+            reserved={},
+            alarms="few",
             pusher_concurrency=4,
             alarm_after_lag_s=60,
             api_requests_per_s=50,
@@ -203,6 +220,8 @@ ENVIRONMENTS: dict[str, Environment] = {
             keep_data=False,
             log_retention_days=30,
             scanner_concurrency=16,
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100},
+            alarms="all",
             pusher_concurrency=16,
             alarm_after_lag_s=30,
             api_requests_per_s=200,
@@ -217,6 +236,8 @@ ENVIRONMENTS: dict[str, Environment] = {
             keep_data=True,
             log_retention_days=90,
             scanner_concurrency=48,
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400},
+            alarms="all",
             pusher_concurrency=100,
             alarm_after_lag_s=10,
             api_requests_per_s=1_000,

@@ -74,12 +74,33 @@ def test_the_secret_is_named_to_the_pusher_and_told_to_nobody(templates: dict[st
         assert named == dict.fromkeys(NAMES) | {"pusher": {"Ref": logical_id}}
 
 
-def test_scanners_are_reserved_for_every_slice_and_never_fed_beyond(templates: dict[str, Template]) -> None:
+def test_what_fires_has_executions_of_its_own_where_anything_is_reserved(templates: dict[str, Template]) -> None:
     for name, template in templates.items():
-        reserved = _functions(template)["scanner"]["ReservedConcurrentExecutions"]
-        properties = _source(template, "scanner")
-        assert reserved >= ENVIRONMENTS[name].slices
-        assert 2 <= properties["ScalingConfig"]["MaximumConcurrency"] <= reserved
+        functions = _functions(template)
+        reserved = {one: f.get("ReservedConcurrentExecutions") for one, f in functions.items()}
+        assert {one: n for one, n in reserved.items() if n is not None} == ENVIRONMENTS[name].reserved
+        if ENVIRONMENTS[name].reserved:
+            assert set(ENVIRONMENTS[name].reserved) == {"ticker", "scanner", "reconciler", "api"}
+
+
+def test_a_new_account_takes_dev() -> None:
+    """Its limit may be ten, and of a limit a hundred must stay unreserved."""
+    assert ENVIRONMENTS["dev"].reserved == {}
+
+
+def test_long_polls_cannot_take_what_fires_its_executions() -> None:
+    account = 1_000
+    for environment in ENVIRONMENTS.values():
+        kept = sum(environment.reserved.values())
+        assert kept + environment.pusher_concurrency <= account - 100
+
+
+def test_scanners_are_never_fed_beyond_what_is_theirs(templates: dict[str, Template]) -> None:
+    for name, template in templates.items():
+        environment, properties = ENVIRONMENTS[name], _source(template, "scanner")
+        assert 2 <= properties["ScalingConfig"]["MaximumConcurrency"] == environment.scanner_concurrency
+        assert environment.scanner_concurrency >= environment.slices
+        assert environment.scanner_concurrency == environment.reserved.get("scanner", environment.scanner_concurrency)
         assert properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert properties["BatchSize"] <= 10
         assert "MaximumBatchingWindowInSeconds" not in properties

@@ -141,7 +141,12 @@ def test_nothing_is_imported_later_that_the_extra_does_not_bring(extra: str) -> 
     allowed = _importable(extra) | sys.stdlib_module_names | {"tickwork"}
     for part in PARTS[extra]:
         for name, path in _modules(part):
-            assert not {found for found in _imports(ast.parse(path.read_text())) if found not in allowed}, name
+            wanted = set(_imports(ast.parse(path.read_text())))
+            assert not wanted - allowed - DONE_WITHOUT.get(name, set()), name
+
+
+DONE_WITHOUT = {"tickwork.core.schedule.shown.second_reader": {"croniter"}}
+"""What a module does without where it is missing: the second reading is then one that failed, and answers nothing."""
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:

@@ -35,7 +35,7 @@ def test_every_function_is_followed() -> None:
         ("scanner.handler", "tickwork.testing.memory", "scanner.handler -> tickwork.testing.memory: tickwork.testing"),
         ("tickwork.flows.dispatch.windows", "tickwork.local", "tickwork.flows.dispatch.windows -> tickwork.local: "),
         ("tickwork.aws.wiring", "tickwork.client", "tickwork.aws.wiring -> tickwork.client: tickwork.client"),
-        ("tickwork.api.views", "click", "tickwork.api.views -> click: click is neither"),
+        ("tickwork.api.jobs.views", "click", "tickwork.api.jobs.views -> click: click is neither"),
         ("tickwork.api", "rich", "tickwork.api -> rich: rich is neither"),
         ("tickwork", "greenlet", "tickwork -> greenlet: greenlet is neither"),
     ],

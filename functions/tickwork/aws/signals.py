@@ -2,7 +2,8 @@
 
 Owns how a count becomes a paid metric and a log line. Labels (error, reason, slice, team) never become dimensions of a
 metric, each of whose values would be paid for: what was counted under them is added up, and written when the invocation
-ends as a log line `metric` for each metric and set of labels. Protects: no label replaces another's count.
+ends as a log line `metric` for each metric and set of labels. Each environment has a namespace of its
+own: another's ticker must not count as the life of this one. Protects: no label replaces another's count.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from functools import wraps
 from threading import Lock
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
 
-NAMESPACE = "tickwork"
+from tickwork.aws.common_metrics import EVERYWHERE, UNPAID, together_with
+
 LABELLED_LINES_MAX = 50
 """Lines `metric` of one invocation. Ten windows of a scanner write about five; a bad night with a label for each of
 thousands of teams must not become a bill for logs. What is over it is in the metric, and its number in the log."""
@@ -47,9 +49,12 @@ type _Labelled = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class PowertoolsSignals:
-    def __init__(self, service: str) -> None:
+    """`environment` is the prefix of its settings, and the namespace of its metrics."""
+
+    def __init__(self, service: str, environment: str) -> None:
         self.logger = Logger(service=service)
-        self.metrics = Metrics(namespace=NAMESPACE, service=service)
+        self.metrics = Metrics(namespace=environment, service=service)
+        self._namespace = environment
         self._tallies: dict[_Labelled, _Tally] = {}
         self._left_out = 0
         self._one_at_a_time = Lock()
@@ -80,9 +85,13 @@ class PowertoolsSignals:
 
     def _add(self, metric: str, unit: MetricUnit, value: float, labels: dict[str, str]) -> None:
         with self._one_at_a_time:
-            self.metrics.add_metric(name=metric, unit=unit, value=value)
             if labels:
                 self._keep((metric, tuple(sorted(labels.items()))), value)
+            if metric in UNPAID:
+                return
+            self.metrics.add_metric(name=metric, unit=unit, value=value)
+            for common in together_with(metric) if value > 0 else ():
+                self._say_together(common, value)
 
     def _keep(self, labelled: _Labelled, value: float) -> None:
         tally = self._tallies.get(labelled)
@@ -102,3 +111,8 @@ class PowertoolsSignals:
             self.log("metric", metric=metric, **dict(labels), **tally.facts())
         if left_out:
             self.log("metric_labels_left_out", samples=left_out)
+
+    def _say_together(self, metric: str, value: float) -> None:
+        """At once and by itself: the dimensions of a flush hold for all that is in it."""
+        with single_metric(metric, MetricUnit.Count, value, namespace=self._namespace) as alone:
+            alone.add_dimension("service", EVERYWHERE)

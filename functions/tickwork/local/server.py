@@ -23,6 +23,10 @@ class _Context:
     aws_request_id = "local"
 
 
+LONG_POLLS = RESOLVERS // 2
+"""Of them, those that may wait for a message: workers without work must not keep everybody else waiting."""
+
+
 def serve(build: Callable[[], APIGatewayHttpResolver], port: int) -> HttpServer:
     """A server on 127.0.0.1, not yet serving: call `serve_forever`, and `shutdown` from another thread."""
     free: queue.SimpleQueue[APIGatewayHttpResolver] = queue.SimpleQueue()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from tickwork.api.app import build_app
 from tickwork.aws.push_http import SocketPoster
 from tickwork.aws.wiring import aws_ports
 from tickwork.flows.runs.pushing import Pusher, push_some
+from tickwork.local.long_polls import FewLongPolls
 from tickwork.local.loops import keep_doing, run_together
-from tickwork.local.server import serve
+from tickwork.local.server import LONG_POLLS, serve
 from tickwork.local.signals import LineSignals, log_lines_to_stderr
 from tickwork.local.windows import Windows
 from tickwork.ports import PUSH_POOL
@@ -24,6 +26,7 @@ PUSH_WAIT_S = 5
 def serve_api_until_told(port: int) -> None:
     log_lines_to_stderr()
     ports = aws_ports(Settings.from_environ(), LineSignals(), receives=True)
+    ports = replace(ports, receiver=FewLongPolls(ports.receiver, LONG_POLLS))
     server = serve(lambda: build_app(ports), port)
     # `shutdown` waits for the loop of `serve_forever`, which is this thread's: it needs another.
     _on_end(lambda: threading.Thread(target=server.shutdown).start())

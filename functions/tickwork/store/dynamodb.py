@@ -171,7 +171,8 @@ class DynamoStore:
         try:
             return method(**request)
         except ClientError as error:
-            raise translated(error) from error
+            failure = translated(error)
+            raise (Throttled(str(error)) if isinstance(failure, OutcomeUnknown) else failure) from error
         except (ConnectionFailed, HTTPClientError) as error:
             raise Throttled(str(error)) from error
 

@@ -212,10 +212,14 @@ class LeaseSource:
         }
         try:
             # Not repeated: a lease whose answer was lost lapses, and asking again would take more runs.
-            runs = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)["runs"]
+            answer = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)
+            runs = answer["runs"]
         except (ApiUnreachable, ApiRefused) as error:
             log.warning("lease failed", extra={"facts": {"error": str(error)}})
             self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
+            return []
+        if not runs:  # as many as may have waited already: the rest of the wait is ours
+            self._clock.wait(self._stopping, min(int(answer.get("retry_after_s", 0)), self._wait_s))
             return []
         # A lease began somewhere between the question and the answer of a long poll: after a long wait the first
         # heartbeat is due at once, and settles it.

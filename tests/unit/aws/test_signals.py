@@ -26,7 +26,7 @@ _services = count(1)
 
 def new_signals() -> PowertoolsSignals:
     """Of a service of its own: Powertools keeps a service's logger, and with it the output of an earlier test."""
-    return PowertoolsSignals(f"service-{next(_services)}")
+    return PowertoolsSignals(f"service-{next(_services)}", "here")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_measurements_of_many_threads_are_all_published(capsys: pytest.CaptureFi
     def window(_: int) -> None:
         for _ in range(EACH):
             signals.observe("scheduler.fire_lag_seconds", 1.0)
-            signals.count("scheduler.windows_total", outcome="served")
+            signals.count("runs.duplicate_total", reason="held")
 
     def serve(event: object, context: object) -> None:
         with ThreadPoolExecutor(THREADS) as threads:
@@ -63,7 +63,7 @@ def test_measurements_of_many_threads_are_all_published(capsys: pytest.CaptureFi
 
     signals.published(serve)({}, None)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    for metric in ("scheduler.fire_lag_seconds", "scheduler.windows_total"):
+    for metric in ("scheduler.fire_lag_seconds", "runs.duplicate_total"):
         assert sum(sum(one.get(metric, [])) for one in metrics_of(lines)) == THREADS * EACH
     assert [line["total"] for line in labelled(lines)] == [THREADS * EACH]
 

@@ -18,7 +18,8 @@ import pytest
 
 from tests.recorded import recording
 from tests.support.fakes import NOW_MS
-from tickwork.api import views
+from tickwork.api.jobs.views import job_view
+from tickwork.api.runs.views import run_view
 from tickwork.core.dispatch import backlog, chain, slices
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import BadSchedule
@@ -224,7 +225,7 @@ def _use_job(item: Item) -> None:
     occurrences.planned_with(job)
     pause_at(job.pauses, NOW_MS)
     pause_in_force(job.pauses, NOW_MS)
-    views.job_view(job, NOW_MS)
+    job_view(job, NOW_MS)
     run = Run(LedgerKey("main", 0, NOW_MS, "shop", "x", NOW_MS), "running", attempt=1)
     endings.end_attempt(run, endings.Failure("failed", error_class="x.ValueError"), job.work, NOW_MS, 60)
     ReadyMessage(run.key, job.work, 1, NOW_MS, "test").to_json()
@@ -238,7 +239,7 @@ def _use_job(item: Item) -> None:
 def _use_run(item: Item) -> None:
     run = Run.from_item(item)
     run.to_item()
-    views.run_view(RunView(run, run.status))
+    run_view(RunView(run, run.status))
     work = run.work or Work("default", "job")
     decide_start(run, StartRequest(run.key, "claim-17", "w", 60), work, NOW_MS, 60)
     cancellations.decide_cancel(run, "why", NOW_MS, 60)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import cast, get_type_hints
 
 from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown
 from tickwork.api.work import shown
 from tickwork.core.instants import iso, iso_ms
-from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job
+from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
 from tickwork.core.jobs.pauses import Pause, pause_in_force
 from tickwork.core.ledger.items import without_defaults
 
 PAUSED = "paused"
+TEXTS = tuple(
+    name
+    for name, kind in get_type_hints(Definition).items()
+    if kind is str and name in JobShown.__annotations__ and name not in ("team", "name")
+)
+"""Texts of a definition that are shown where they are given: a new one needs no line here."""
 
 
 def job_view(job: Job, now_ms: int) -> JobShown:
@@ -35,8 +41,7 @@ def job_view(job: Job, now_ms: int) -> JobShown:
             "last": _last(job),
         },
     )
-    if job.exact_reason:
-        view["exact_reason"] = job.exact_reason
+    view.update(cast("JobShown", {name: text for name in TEXTS if (text := getattr(job, name))}))
     if job.pauses:
         view["pauses"] = [_pause(pause) for pause in job.pauses]
     if job.reason:

@@ -90,3 +90,5 @@ class LeasedRun(TypedDict):
 class LeaseAnswer(TypedDict):
     runs: list[LeasedRun]
     """As many as there were, up to `max`."""
+    retry_after_s: NotRequired[int]
+    """Ask again no sooner: as many workers wait already as may."""

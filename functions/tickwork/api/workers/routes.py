@@ -60,10 +60,13 @@ def complete_runs(call: Call[CompleteIn, NoQuery]) -> tuple[int, CompleteAnswer]
 def lease_runs(call: Call[LeaseIn, NoQuery]) -> tuple[int, LeaseAnswer]:
     """Take started runs from a pool, without access to its queue."""
     body = call.body
-    leased = pulling.lease_runs(
+    lease = pulling.lease_runs(
         call.ports, call.path["pool"], body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s
     )
-    return 200, {"runs": [_leased(one) for one in leased]}
+    answer: LeaseAnswer = {"runs": [_leased(one) for one in lease.runs]}
+    if lease.retry_after_s:
+        answer["retry_after_s"] = lease.retry_after_s
+    return 200, answer
 
 
 def _leased(one: Leased) -> LeasedRun:

@@ -144,6 +144,7 @@ def _check_next(ports: Ports, job: Job, standing: str | None, leases: Leases, re
         repairs.without_next += _replace_next(ports, job)
     elif leases.has_passed(key):
         repairs.overdue += 1
+        ports.signals.count("scheduler.overdue_total")
         ports.signals.log("timer_overdue", ref=key.ref)
         try:
             creating.follow_up(ports, [key], by="reconciler")

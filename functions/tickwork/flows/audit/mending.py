@@ -37,6 +37,8 @@ def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs, rows: Sequence
     fired = creating.fire_overdue(ports, due, "audit")
     woken = send_ready(ports, _wakings(ports, [item for item in unended if passes.has_lapsed(item, now_ms)]))
     repairs.resent += fired.sent + woken.sent
+    if fired.sent:
+        ports.signals.count("scheduler.overdue_total", fired.sent)
     repairs.unsent += fired.unsent + woken.unsent
     for run in _readable(ports, [item for item in unended if passes.awaits_retry(item, now_ms)]):
         repairs.retries_restored += _restore_retry(ports, run)

@@ -175,6 +175,7 @@ def _left_busy(ports: Ports, key: LedgerKey, fired: Fired) -> list[ReadyMessage]
     """The store refuses this one's step for some time: it waits for its job."""
     fired.unsent += 1
     fired.leave(set_aside.job(key.job_id), key)
+    ports.signals.count("scheduler.chains_contended_total")
     ports.signals.log("chain_contended", ref=key.ref, tries=0)
     return []
 
@@ -233,6 +234,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
             return _account(ports, step, firing, fired)
     fired.unsent += 1
     fired.leave(set_aside.job(stale.key.job_id), stale.key)
+    ports.signals.count("scheduler.chains_contended_total")
     ports.signals.log("chain_contended", ref=stale.key.ref, tries=STEP_TRIES_MAX)
     return []
 

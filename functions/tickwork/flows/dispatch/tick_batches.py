@@ -81,6 +81,7 @@ class TickBatch:
             self._ports.signals.log("bad_tick", why=str(error), body=shown)
             return None
         if tick.cell != self._ports.layout.cell or not 0 <= tick.slice_no < self._ports.layout.slices:
+            self._ports.signals.count("scheduler.bad_ticks_total")
             self._ports.signals.log("foreign_tick", body=json.dumps(shown))
             return None
         return tick

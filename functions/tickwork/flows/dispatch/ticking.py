@@ -74,19 +74,29 @@ class _Ahead:
 def issue_ticks(ports: Ports) -> int:
     """One run of the ticker: ticks for every slice, returns how many were sent. Raises the first failure, after all."""
     failures = _Failures(ports)
-    sent = sum(_issue_some(ports, some, failures) for some in batched(range(ports.layout.slices), SLICES_AT_ONCE))
+    sent, slowest_s = 0, 0
+    for some in batched(range(ports.layout.slices), SLICES_AT_ONCE):
+        looked = _look_at_some(ports, some, failures)
+        sent += _issue(ports, looked, failures)
+        slowest_s = max([slowest_s, *(_lag_s(ports, ahead.lease) for ahead in looked)])
     failures.end()
+    # Last, and once a run: a run that did not get here has not said so, and whoever counts runs hears of it.
+    ports.signals.observe("scheduler.slowest_slice_lag_seconds", slowest_s)
     return sent
 
 
-def _issue_some(ports: Ports, slice_nos: Sequence[int], failures: _Failures) -> int:
+def _lag_s(ports: Ports, lease: SliceLease) -> int:
+    return max(0, second_of(ports.clock.now_ms()) - lease.done)
+
+
+def _look_at_some(ports: Ports, slice_nos: Sequence[int], failures: _Failures) -> list[_Ahead]:
     looked: list[_Ahead] = []
     for slice_no in slice_nos:
         try:
             looked.append(_look_ahead(ports, slice_no, failures))
         except WorldError as error:
             failures.note([slice_no], error)
-    return _issue(ports, looked, failures)
+    return looked
 
 
 def _look_ahead(ports: Ports, slice_no: int, failures: _Failures) -> _Ahead:

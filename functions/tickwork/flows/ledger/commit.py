@@ -28,6 +28,8 @@ def commit(ports: Ports, *writes: Write) -> Committed | Refused:
             return ports.store.commit(writes)
         except (Conflict, OutcomeUnknown, Throttled) as error:
             ports.signals.count("store.commit_retried_total", error=type(error).__name__)
+            if isinstance(error, Throttled):
+                ports.signals.count("store.throttled_total")
             if tries == COMMIT_TRIES_MAX:
                 raise
             ports.clock.sleep_ms(pause_ms(tries))

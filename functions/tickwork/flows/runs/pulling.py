@@ -40,20 +40,35 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
+class Lease:
+    """Runs for a worker. `retry_after_s`: there are none, and they were not waited for as long as allowed: the rest,
+    for the worker to wait by himself (0: ask again at once)."""
+
+    runs: list[Leased]
+    retry_after_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """A message that started nothing: kept in its queue, hidden for a while, or deleted."""
 
     kept: bool
 
 
-def lease_runs(ports: Ports, pool: str, worker: str, *, limit: int, lease_s: int | None, wait_s: int) -> list[Leased]:
-    """Up to `limit` runs of a pool, started. Waits up to `wait_s` for the first message; may find none."""
+def lease_runs(ports: Ports, pool: str, worker: str, *, limit: int, lease_s: int | None, wait_s: int) -> Lease:
+    """Up to `limit` runs of a pool, started. Waits up to `wait_s` for the first message, and no longer than the layout
+    allows: whoever waits holds an execution of the API. May find none."""
     leased: list[Leased] = []
+    began_ms = ports.clock.monotonic_ms()
+    wait_s = min(wait_s, ports.layout.long_poll_max_s)
     for message in receive(ports, pool, limit, wait_s):
         started = start_message(ports, pool, message, worker, lease_s)
         if isinstance(started, Leased):
             leased.append(started)
-    return leased
+    if leased:
+        return Lease(leased)
+    left_ms = wait_s * SECOND_MS - (ports.clock.monotonic_ms() - began_ms)
+    return Lease(leased, max(0, left_ms // SECOND_MS))
 
 
 def receive(ports: Ports, pool: str, limit: int, wait_s: int) -> Iterator[InMessage]:

@@ -1,0 +1,55 @@
+"""Which metrics sound together: failures that many functions can meet are counted once more under a common name, so
+that one alarm hears them all; which it was, the metric's own name and the log say.
+
+Owns the names that infra's shared alarms listen to, and the list of what is said under each. Publishes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+EVERYWHERE = "all"
+"""The `service` of a metric that all functions of an environment count together."""
+
+ATTENTION = "service.attention_total"
+"""One of these is enough: something will not happen by itself until a person of the platform has looked."""
+STRAIN = "service.strain_total"
+"""These pass, and are tried again; minute after minute they mean that something stays broken."""
+TEAMS_ATTENTION = "teams.attention_total"
+"""One of these is enough for the team whose job it is."""
+
+TOGETHER: dict[str, frozenset[str]] = {
+    ATTENTION: frozenset(
+        {
+            "scheduler.set_aside_total",
+            "scheduler.jobs_parked_total",
+            "scheduler.definitions_without_next_timer",
+            "scheduler.definitions_unreadable",
+            "scheduler.overdue_total",
+            "runs.retries_restored_total",
+            "scheduler.bad_ticks_total",
+            "runs.bad_messages_total",
+            "resources.foreign_slot_total",
+            "api.internal_errors_total",
+        }
+    ),
+    STRAIN: frozenset(
+        {
+            "scheduler.windows_failed_total",
+            "scheduler.audit_failed_total",
+            "scheduler.unsent_total",
+            "scheduler.chains_contended_total",
+            "store.throttled_total",
+        }
+    ),
+    TEAMS_ATTENTION: frozenset({"runs.unsafe_not_repeated_total", "runs.expired_total", "push.breaker_opened_total"}),
+}
+
+UNPAID = frozenset({"scheduler.windows_total"})
+"""Counted in each minute of each environment, read by nobody: 0.30 $ a month for a line that
+`scheduler.slowest_slice_lag_seconds` draws better."""
+
+
+def together_with(metric: str) -> Iterator[str]:
+    """The common names under which a metric is counted once more."""
+    return (common for common, metrics in TOGETHER.items() if metric in metrics)
