@@ -14,18 +14,19 @@ from typing import Any
 import boto3
 import pytest
 from aws_cdk.assertions import Template
-from localstack.endpoint import REGION, ROOT, ministack
 
 from tests.support.pager import Pager
+from tickwork.local.endpoint import Endpoint, default_python
 
 PREFIX = "tickwork-dev"
+REGION = "us-east-1"
 
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if not (ROOT / ".venv-ministack" / "bin" / "ministack").exists():
+    if not default_python().exists():
         pytest.skip("MiniStack is not installed: `make setup` creates its environment in .venv-ministack")
-    with ministack(roles_enforced=True, log=tmp_path_factory.mktemp("endpoint") / "log") as running:
+    with Endpoint(roles_enforced=True, log=tmp_path_factory.mktemp("endpoint") / "log") as running:
         yield running.url
 
 
