@@ -74,6 +74,10 @@ class Extent:
     def hull(self, other: Extent) -> Extent:
         return Extent(min(self.begin, other.begin), max(self.until, other.until), min(self.place, other.place))
 
+    def reaching(self, until: int, *, moving: bool) -> Extent:
+        """It, up to a second; `moving`: shards are re-numbered, and a next occurrence may lie in one before it."""
+        return Extent(self.begin, max(self.until, until), minute_of(self.place) if moving else self.place)
+
 
 def extent_of(key: LedgerKey) -> Extent:
     """Of one item. A place without its last character lies just before it, and next to nothing between the two."""

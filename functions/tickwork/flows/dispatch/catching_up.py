@@ -70,8 +70,7 @@ def serve_rows(it: Serving, seconds: int) -> None:
         del after[who]
         if served is not None:
             after[who] = served
-    taken = set_aside.taking_in(after, it.holding.lease.slice, it.total.left, it.now_s)
-    _write(it, Aside(it.rows, taken), release=True)
+    _write(it, Aside(it.rows, it.taking_in_left(after)), release=True)
 
 
 def _write(it: Serving, aside: Aside, *, release: bool) -> None:

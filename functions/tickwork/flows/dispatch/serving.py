@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog, set_aside, slices
-from tickwork.core.dispatch.set_aside import SetAside, Who
+from tickwork.core.dispatch.set_aside import Rows, SetAside, Who
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
@@ -152,7 +152,17 @@ class Serving:
 
     def aside(self) -> Aside:
         """What becomes of the rows when all that was left so far is passed."""
-        return Aside(self.rows, set_aside.taking_in(self.rows, self.holding.lease.slice, self.total.left, self.now_s))
+        return Aside(self.rows, self.taking_in_left(self.rows))
+
+    def taking_in_left(self, rows: Rows) -> dict[Who, SetAside]:
+        """The rows with what was left. A job whose step may have taken effect, its reply lost, may have its next occurrence
+        anywhere up to here: its row reaches so far."""
+        moving = bool(self.ports.layout.shards_before)
+        left = {
+            who: extent.reaching(self.until, moving=moving) if who.kind == set_aside.JOB else extent
+            for who, extent in self.total.left.items()
+        }
+        return set_aside.taking_in(rows, self.holding.lease.slice, left, self.now_s)
 
     def was_set_aside(self, aside: Aside) -> None:
         """The rows stand as they were to be."""
