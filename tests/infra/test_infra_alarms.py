@@ -21,6 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding
 
 ALARMED_BY_ITSELF = {"scheduler.slowest_slice_lag_seconds", "scheduler.fire_lag_seconds"}
 NOT_ALARMED = {
+    "scheduler.set_aside_rows": "says how much waits; what it waits for is counted at each try, and alarmed",
     "scheduler.caught_up_total": "an outage is over; that it was there, slice-stands has told",
     "scheduler.slice_owner_changes_total": "normal after a deployment; what it costs is lag, which is alarmed",
     "scheduler.dispatch_rejected_stale_token_total": "the protocol at work; what it costs is lag, which is alarmed",

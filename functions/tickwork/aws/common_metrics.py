@@ -38,6 +38,10 @@ TOGETHER: dict[str, frozenset[str]] = {
             "scheduler.windows_failed_total",
             "scheduler.audit_failed_total",
             "scheduler.unsent_total",
+            "scheduler.rows_set_aside_total",
+            "scheduler.shards_unread_total",
+            "scheduler.windows_unsure_total",
+            "scheduler.ticker_slice_failed_total",
             "scheduler.chains_contended_total",
             "store.throttled_total",
         }

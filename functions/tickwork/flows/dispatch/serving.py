@@ -155,8 +155,8 @@ class Serving:
         return Aside(self.rows, self.taking_in_left(self.rows))
 
     def taking_in_left(self, rows: Rows) -> dict[Who, SetAside]:
-        """The rows with what was left. A job whose step may have taken effect, its reply lost, may have its next occurrence
-        anywhere up to here: its row reaches so far."""
+        """The rows with what was left. A job whose step may have taken effect, its reply lost, may have its next
+        occurrence anywhere up to here: its row reaches so far."""
         moving = bool(self.ports.layout.shards_before)
         left = {
             who: extent.reaching(self.until, moving=moving) if who.kind == set_aside.JOB else extent
