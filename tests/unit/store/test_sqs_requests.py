@@ -104,7 +104,7 @@ def test_a_batch_whose_reply_is_lost_counts_as_failed_and_says_why(
     assert report.why
 
 
-@pytest.mark.parametrize("code", ["AccessDeniedException", "KmsDisabled", "RequestThrottled", "BatchRequestTooLong"])
+@pytest.mark.parametrize("code", ["AccessDeniedException", "KmsDisabled", "RequestThrottled"])
 def test_a_batch_refused_whole_may_go_another_time(sender: SqsSender, sqs: FakeAws, code: str) -> None:
     sqs.will_answer(FOUND, *[Fault(code)] * TRIES)
     report = sender.send("ready-a", messages(2))
@@ -114,12 +114,22 @@ def test_a_batch_refused_whole_may_go_another_time(sender: SqsSender, sqs: FakeA
 
 
 @pytest.mark.parametrize("code", ["QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"])
-def test_a_queue_that_is_not_there_takes_them_never(sender: SqsSender, sqs: FakeAws, code: str) -> None:
+def test_a_queue_that_is_not_there_is_closed_and_they_may_go_when_it_is_back(
+    sender: SqsSender, sqs: FakeAws, code: str
+) -> None:
     sqs.will_answer(Fault(code), FOUND, Fault(code))
     for _ in ("its address", "the sending"):
         report = sender.send("ready-a", messages(2))
-        assert (report.failed, [index for index, _ in report.refused]) == ((), [0, 1])
-        assert "does not exist" in report.refused[0][1]
+        assert (report.failed, report.refused, report.closed) == ((0, 1), (), True)
+        assert "does not exist" in report.why
+
+
+def test_a_batch_refused_for_its_content_is_halved_until_what_is_at_fault_is_alone(
+    sender: SqsSender, sqs: FakeAws
+) -> None:
+    sqs.will_answer(FOUND, *[Fault("BatchRequestTooLong")] * 3)
+    report = sender.send("ready-a", messages(2))
+    assert (report.failed, [index for index, _ in report.refused]) == ((), [0, 1])
 
 
 @pytest.mark.parametrize("answer", [LOST, UNREACHED, Fault("RequestThrottled"), Fault("AccessDenied", 403)])
