@@ -17,6 +17,7 @@ from tickwork.core.jobs import occurrences
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, DELETED, CatchUp, Job, Next, next_attributes
 from tickwork.core.ledger import lifecycle, pending
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import BY_TEAM, JOBS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Update, Write
@@ -155,10 +156,19 @@ def list_jobs(ports: Ports, team: str, *, limit: int, after: str | None) -> tupl
             JOBS, BY_TEAM, team, limit=limit - len(jobs), after=position, descending=False
         )
         found = read_many(ports, JOBS, [{"job_id": key["job_id"]} for key in keys])
-        jobs += [job for item in found if item is not None and (job := Job.from_item(item)).status != DELETED]
+        jobs += [job for item in found if (job := _readable(ports, item)) is not None and job.status != DELETED]
         if position is None or len(jobs) == limit:
             break
     return jobs, None if position is None else str(position["job_id"])
+
+
+def _readable(ports: Ports, item: Item | None) -> Job | None:
+    """One definition that cannot be read must not hide the others of its team."""
+    try:
+        return None if item is None else Job.from_item(item)
+    except Unreadable as error:
+        ports.signals.log("definition_unreadable", job_id=str(item and item["job_id"]), why=str(error))
+        return None
 
 
 def delete_job(ports: Ports, job_id: str) -> bool:
