@@ -16,6 +16,7 @@ from tickwork.core.dispatch import chain
 from tickwork.core.errors import BadSchedule
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
+from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
@@ -159,14 +160,25 @@ def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
     try:
         step = chain.plan_step(job, due, now_ms, ports.layout.shards)
     except BadSchedule as error:
-        return _Step(run, job, (_park(ports, job, key, str(error)),), True, 0, None)
+        return _parked(ports, job, run, str(error))
     writes = chain.step_writes(job, key, step, now_ms, ports.layout.retention_s)
     return _Step(run, job, writes, step.fires, len(step.skipped), step.next)
 
 
+def _parked(ports: Ports, job: Job, run: Run, why: str) -> _Step:
+    """The last step of a job whose next occurrence cannot be computed: this one still fires, unless the job was paused
+    then. It holds up no other."""
+    key, now_ms = run.key, ports.clock.now_ms()
+    park = _park(ports, job, key, why)
+    pause = pause_at(job.pauses, key.scheduled_at_ms)
+    if pause is None:
+        return _Step(run, job, (park,), True, 0, None)
+    skip = pending.end_pending(key, lifecycle.SKIP, pause.skip_reason, now_ms, ports.layout.retention_s)
+    return _Step(run, job, (park, skip), False, 1, None)
+
+
 def _park(ports: Ports, job: Job, key: LedgerKey, why: str) -> Update:
-    """A job whose next occurrence cannot be computed: this one still fires, the job shows its error, and the
-    reconciler tries again. It holds up no other."""
+    """The job shows its error, and the reconciler tries again."""
     ports.signals.count("scheduler.jobs_parked_total")
     ports.signals.log("job_parked", job_id=job.job_id, why=why)
     changes = {
