@@ -1,7 +1,8 @@
 """Simulated queues: delays, visibility, redelivery, at-least-once, any order.
 
-A queue delivers: when a message becomes visible, its consumer is started with it. What the consumer does not delete
-comes back after the visibility timeout. `SimSender` and `SimSqs` are what one process sees.
+A queue delivers: when a message becomes visible, its consumer is started with it; or it is pulled from: then its
+consumer is told that there is something, and takes it. What the consumer does not delete comes back after the
+visibility timeout. `SimSender`, `SimReceiver` and `SimSqs` are what one process sees.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from botocore.exceptions import ClientError
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.queues import Queue
-from tickwork.ports import TICKS_QUEUE, OutMessage, SendReport
+from tickwork.ports import TICKS_QUEUE, InMessage, OutMessage, SendReport
 
 if TYPE_CHECKING:
     from tickwork.testing.process import Process
@@ -35,17 +36,28 @@ class Message:
     id: int
     body: str
     visible_at_ms: int
+    sent_at_ms: int
     receives: int = 0
 
 
 class SimQueue:
-    """One queue. `consumer` gets the messages of a delivery; `is_served` says whether there is anybody to."""
+    """One queue. `consumer` gets the messages of a delivery (none, where it is `pulled` from); nobody is there before
+    `served_from_ms`, and nothing is taken in before `refuses_until_ms`. What is older than its retention is gone."""
 
     def __init__(
-        self, world: SimWorld, queue: Queue, consumer: Callable[[list[Message]], None], batch_max: int
+        self,
+        world: SimWorld,
+        queue: Queue,
+        consumer: Callable[[list[Message]], None],
+        batch_max: int,
+        *,
+        pulled: bool = False,
     ) -> None:
         self.world = world
         self.name = queue.name
+        self.pulled = pulled
+        self.takers: list[Callable[[], None]] = []
+        self.retention_ms = queue.retention_s * SECOND_MS
         self.visibility_ms = queue.visibility_s * SECOND_MS
         self.receives_max = queue.receives_max
         self.consumer = consumer
@@ -60,7 +72,7 @@ class SimQueue:
         world = self.world
         self._ids += 1
         visible_at_ms = world.kernel.now_ms + delay_ms + int(world.rng.random() ** 2 * _DELIVERY_MS)
-        self.messages[self._ids] = Message(self._ids, body, visible_at_ms)
+        self.messages[self._ids] = Message(self._ids, body, visible_at_ms, world.kernel.now_ms)
         self._wake(self._ids, visible_at_ms)
 
     def delete(self, message_id: int) -> None:
@@ -76,6 +88,14 @@ class SimQueue:
     def _wake(self, message_id: int, when_ms: int) -> None:
         self.world.kernel.at(when_ms, lambda: self._deliver(message_id))
 
+    def take(self, limit: int, hide_ms: int) -> list[Message]:
+        """ReceiveMessage: up to so many that are visible now, hidden from now on."""
+        now_ms = self.world.kernel.now_ms
+        if now_ms < self.served_from_ms:
+            return []
+        batch = [message for message in self.messages.values() if message.visible_at_ms <= now_ms][:limit]
+        return self._received(batch, hide_ms)
+
     def _deliver(self, message_id: int) -> None:
         now_ms = self.world.kernel.now_ms
         if now_ms < self.served_from_ms:
@@ -85,17 +105,40 @@ class SimQueue:
         batch = [m for m in (self.messages.get(message_id),) if m is not None and m.visible_at_ms <= now_ms]
         if not batch:
             return
+        if self.pulled:
+            self._call_takers()
+            return
         if self.batch_max > 1:
             batch += [m for m in self.messages.values() if m.visible_at_ms <= now_ms and m.id != message_id]
             del batch[self.batch_max :]
+        batch = self._received(batch, self.visibility_ms)
+        if batch:
+            self.consumer(batch)
+
+    def _call_takers(self) -> None:
+        if not self.takers:
+            self.consumer([])
+        for wake in self.takers:
+            wake()
+
+    def _received(self, batch: Sequence[Message], hide_ms: int) -> list[Message]:
+        """The messages that are handed out, each hidden and counted; what is too old, or was received too often, is
+        gone."""
+        now_ms = self.world.kernel.now_ms
+        handed = []
         for message in batch:
+            if now_ms - message.sent_at_ms > self.retention_ms:
+                self.world.seen["message outlived its queue"] += 1
+                del self.messages[message.id]
+                continue
             message.receives += 1
-            message.visible_at_ms = now_ms + self.visibility_ms
+            message.visible_at_ms = now_ms + hide_ms
             if message.receives > self.receives_max:
                 del self.messages[message.id]
             else:
                 self._wake(message.id, message.visible_at_ms)
-        self.consumer(batch)
+            handed.append(message)
+        return handed
 
 
 class SimSender:
@@ -126,7 +169,7 @@ class SimSender:
         world = self._process.world
         faults, rng = world.faults, world.rng
         ticks = target.name == TICKS_QUEUE
-        down = world.kernel.now_ms < target.refuses_until_ms
+        down = world.kernel.now_ms < target.refuses_until_ms or world.broken.takes_nothing(target.name)
         for index, message in batch:
             if down or faults.strikes(rng, "send_failed"):
                 world.seen["send_failed"] += 1
@@ -159,6 +202,33 @@ class SimSender:
         if faults.strikes(rng, f"{what}_doubled"):
             world.seen[f"{what}_doubled"] += 1
             target.put(message.body, delay_ms + rng.randrange(_LATE_MS))
+
+
+class SimReceiver:
+    """A `ports.Receiver` as one process sees it: a long poll parks."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
+        world, source = self._process.world, self._process.world.queues[queue]
+
+        def effect() -> list[Message]:
+            found = source.take(limit, hide_s * SECOND_MS)
+            if not found and wait_s and world.kernel.wait(source.takers, wait_s * SECOND_MS):
+                found = source.take(limit, hide_s * SECOND_MS)
+            return found
+
+        found = self._process.call(f"receive {queue}", limit, effect)
+        return [InMessage(str(message.id), message.body) for message in found]
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        source = self._process.world.queues[queue]
+        self._process.call("hide", (queue, receipt, seconds), lambda: source.delay(int(receipt), seconds * SECOND_MS))
+
+    def delete(self, queue: str, receipt: str) -> None:
+        source = self._process.world.queues[queue]
+        self._process.call("delete message", (queue, receipt), lambda: source.delete(int(receipt)))
 
 
 class Caller(Protocol):
