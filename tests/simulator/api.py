@@ -67,7 +67,8 @@ class _Call:
         """None when nothing came in time, or the call failed on the way."""
         caller = current()
         caller.park()  # the way there
-        self._world.kernel.at(self._world.kernel.now_ms, lambda: Process(self._world, "api", self._serve))
+        if self._world.kernel.now_ms >= self._world.api_down_until_ms:
+            self._world.kernel.at(self._world.kernel.now_ms, lambda: Process(self._world, "api", self._serve))
         wait(self._waiters, timeout_s)
         return self._answer
 

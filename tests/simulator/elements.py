@@ -47,7 +47,8 @@ SECOND_POOL, REAL_POOL, LEASED_POOL, LAMBDA_POOL = "bulk", "real", "leased", "la
 CALENDAR = "works"
 FLAKY, BROKEN = "Flaky", "Broken"
 """The error classes that jobs fail with."""
-_URLS = ("https://hooks.example.com/orders", "https://two.example.net/x")
+DOWN_HOST = "two.example.net"
+_URLS = ("https://hooks.example.com/orders", f"https://{DOWN_HOST}/x")
 LONG_PAYLOAD = '{"n":1,"pad":"' + "x" * 500 + '"}'
 _FILTERS: tuple[dict[str, Any], ...] = ({"no_retry_on": (BROKEN,)}, {"retry_on": (FLAKY,)})
 _TOLERANCES_S = (20, 60, 1_800, 7_200)
@@ -147,6 +148,8 @@ def _with_elements(rng: Random, work: Work, elements: frozenset[str]) -> Work:
         work = replace(work, url=url, resources=(*work.resources, cap))
     if "unsafe" in elements and rng.random() < 0.5:
         work = replace(work, idempotency_class=UNSAFE, sign_off={"who": "ops", "why": "it may be lost"})
+    if work.pool in (REAL_POOL, LAMBDA_POOL) and rng.random() < 0.1:
+        work = replace(work, handler="gone")
     if "retry_filters" in elements:
         named = rng.choice(_FILTERS)
         work = replace(work, retry=replace(work.retry, **named))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tickwork.testing.queue import SimQueue
 
 _AUDIT_EVERY_MS = 5 * MINUTE_MS
+_AUDITED_AFTER_MS = 30 * SECOND_MS
+"""A change of a calendar or of zone data is met by a reconciler within this, before the history is over."""
 _AUDITED_DELETES = 0.4
 """The share of deletions beside which a reconciler happens to come by: it meets a job that is just going."""
 
@@ -46,6 +48,7 @@ def _plan_clients(world: World) -> None:
     for plans in world.shape.calendars:
         for calendar in plans:
             at(calendar.at_ms, partial(readers.put_calendar, world, calendar, CALENDAR))
+            at(calendar.at_ms + world.apart.randrange(_AUDITED_AFTER_MS), partial(servers.audit, world))
     for timer in world.shape.timers:
         at(timer.at_ms, partial(clients.create_timers, world, timer))
     for job in world.shape.jobs:

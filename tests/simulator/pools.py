@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulator import servers, workers
-from tests.simulator.elements import LAMBDA_POOL, LEASED_POOL, REAL_POOL
+from tests.simulator.elements import DOWN_HOST, LAMBDA_POOL, LEASED_POOL, REAL_POOL
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import queues
 from tickwork.flows.runs import pushing
@@ -67,6 +67,8 @@ class SimPoster:
         took_ms = timeout_ms if drawn < _DOWN_SHARE / 3 else rng.randint(5, 2_000)
         self._process.ports.clock.sleep_ms(took_ms)
         self._world.seen["pushed"] += 1
+        if self._is_down(target):
+            return Answer(503)
         if drawn < _DOWN_SHARE / 3:
             return Answer(0, error_class="TimedOut", detail="nothing came")
         if drawn < _DOWN_SHARE:
@@ -74,6 +76,12 @@ class SimPoster:
         if drawn < _DOWN_SHARE * 1.3:
             return Answer(rng.choice((400, 404, 429)))
         return Answer(204)
+
+    def _is_down(self, target: Target) -> bool:
+        """One of the targets is down for the first half of the safety phase, in worlds with faults."""
+        shape = self._world.shape
+        is_early = self._world.kernel.now_ms < shape.start_ms + shape.safety_ms // 2
+        return is_early and target.host == DOWN_HOST and bool(self._world.classes)
 
 
 def push(world: World, messages: list[Message]) -> None:

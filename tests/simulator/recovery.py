@@ -35,6 +35,7 @@ def heal(world: World) -> None:
     world.trace("world", "HEAL", "faults are over")
     world.faults.stop()
     world.broken.heal()
+    world.api_down_until_ms = 0
     for part in list(world.parts):
         mend(world, part)
     for queue in world.queues.values():

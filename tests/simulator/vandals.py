@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulator import servers
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, TIMERS
 
@@ -14,6 +15,7 @@ _SWEEP_EVERY_MS = 40 * SECOND_MS
 RETENTION_S = 900
 """In worlds that carry out the time to live: the shortest that leaves a message the time to find its run."""
 OLD_ZONE_DATA = "2020a"
+_HALF_A_MESSAGE = {"ref": "x", "run_id": "x", "job_id": "a:b", "handler": "x", "attempt": 1, "lease_s": 1}
 
 
 def plan_vandals(world: World) -> None:
@@ -28,6 +30,33 @@ def plan_vandals(world: World) -> None:
         at(world.shape.start_ms + _SWEEP_EVERY_MS, lambda: sweep(world))
     if world.shape.zone_data_at_ms:
         at(world.shape.zone_data_at_ms, lambda: change_zone_data(world))
+        at(world.shape.zone_data_at_ms + rng.randrange(30) * SECOND_MS, lambda: servers.audit(world))
+    if strikes(rng, "bad_messages"):
+        at(world.sometime(rng), lambda: send_garbage(world))
+    if strikes(rng, "api_outage"):
+        at(world.sometime(rng), lambda: stop_api(world))
+
+
+def send_garbage(world: World) -> None:
+    """Messages that are none, in every queue."""
+    bodies = [
+        "7",
+        '{"v":1}',
+        "no json",
+        '{"ref":"x","run_id":"x","job_id":"a:b","handler":"x","attempt":1,"lease_s":1}',
+    ]
+    if world.holds("deep_messages"):
+        bodies.append("[" * 100_000)
+    world.seen["bad messages"] += 1
+    for queue in world.queues.values():
+        for body in bodies:
+            queue.put(body, 0)
+
+
+def stop_api(world: World) -> None:
+    """The workers' calls are not answered for a while."""
+    world.seen["api outage"] += 1
+    world.api_down_until_ms = world.kernel.now_ms + world.apart.randint(10, 90) * SECOND_MS
 
 
 def jump_clock(world: World) -> None:

@@ -24,7 +24,7 @@ from tickwork.testing.process import Process
 from tickwork.testing.queue import Message, SimReceiver
 from tickwork.testing.violation import Violation
 from tickwork.worker.app import App
-from tickwork.worker.context import Context, FailPermanently
+from tickwork.worker.context import Context, FailPermanently, RetryLater
 from tickwork.worker.lambdas import lambda_handler
 from tickwork.worker.process import Worker, WorkerOptions
 from tickwork.worker.sources import LeaseSource, Source, SqsSource
@@ -150,6 +150,8 @@ def make_app(world: World) -> App:
             return
         if drawn < _PERMANENT_SHARE:
             raise FailPermanently("it is broken for good")
+        if drawn < _PERMANENT_SHARE * 2:
+            raise RetryLater("not now", after_s=rng.choice((1, 20)))
         raise Flaky("it may pass") if drawn < _FAILS_SHARE / 2 else Broken("it broke")
 
     return app

@@ -71,6 +71,7 @@ class World:
         self.parts: list[Part] = []
         self.mended: list[Part] = []
         self.off: set[str] = set()
+        self.api_down_until_ms = 0
         self.tables = WatchedStore((TIMERS, JOBS, CALENDARS) if "stale_index" in self.classes else (JOBS,))
         self.seen: Counter[str] = Counter()
         self.timeline, self.metrics = timeline, metrics

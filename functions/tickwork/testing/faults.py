@@ -57,6 +57,8 @@ CLASSES_APART: dict[str, tuple[float, float]] = {
     "short_retention": (1.0, 1.0),
     "item_deleted": (1.0, 1.0),
     "queue_forgets": (1.0, 1.0),
+    "bad_messages": (1.0, 1.0),
+    "api_outage": (1.0, 1.0),
 }
 """Classes that are drawn apart from the others: a seed in which none of them is on has the history that it had before
 there were any."""

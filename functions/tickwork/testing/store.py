@@ -104,6 +104,7 @@ class SimStore:
         """One call; sometimes two with time between, as where keys were left unprocessed and asked for again."""
         if len(keys) > 1 and self._strikes("split_read"):
             middle = len(keys) // 2
+            self._process.world.seen["split_read"] += 1
             return [*self._get_many(table, keys[:middle]), *self._get_many(table, keys[middle:])]
         return self._get_many(table, keys)
 

@@ -36,6 +36,8 @@ PROMISED_MS: dict[str, int] = {
     # Hosts disagree by twice the skew: who reads and who writes.
     "skew": 0,
     # Nobody works for up to four minutes.
+    "bad_messages": 0,
+    "api_outage": 95 * SECOND_MS,
     "worker_outage": 245 * SECOND_MS,
 }
 """How much later a first attempt may start while a class of fault is on. A seed with a class that is not here is judged
