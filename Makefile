@@ -28,8 +28,8 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
-	$(BIN)/python $(PIP) --require-hashes -r requirements/run.lock
+$(VENV)/.run: $(VENV)/.made requirements/local.lock pyproject.toml
+	$(BIN)/python $(PIP) --require-hashes -r requirements/local.lock
 	$(BIN)/python $(PIP) --no-deps -e .
 	@touch $@
 
@@ -68,8 +68,8 @@ types: $(VENV)/.dev ## Strict type checking
 	$(BIN)/mypy
 
 .PHONY: unit
-unit: $(VENV)/.dev ## Unit tests: no network, no emulator
-	$(BIN)/pytest tests/unit
+unit: $(VENV)/.dev ## Unit tests: no network, no emulator; on all cores, with a time limit for each
+	$(BIN)/pytest -n auto tests/unit
 
 .PHONY: process
 process: $(VENV)/.dev $(MINISTACK)/.made ## Tests that kill -9 tickwork's own processes, and the embedded session
@@ -89,7 +89,7 @@ format: $(VENV)/.dev ## Format the code
 
 .PHONY: lock
 lock: $(VENV)/.dev ## Resolve the lock files anew (needs uv: pip install uv)
-	for extra in lambda run dev; do \
+	for extra in lambda local dev; do \
 		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 			--extra $$extra pyproject.toml -o requirements/$$extra.lock || exit 1; done
 	for own in ministack chaos peers; do \

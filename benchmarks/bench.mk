@@ -18,6 +18,10 @@ bench-scan: $(VENV)/.dev ## How fast a scanner fires, beside a bare loop of its 
 bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside bare boto3 clients
 	$(BENCH) benchmarks.cold_start
 
+.PHONY: bench-reconciler
+bench-reconciler: $(VENV)/.dev ## One run of the reconciler at the design scale: 200,000 definitions, 50 million runs a day
+	$(BENCH) benchmarks.reconciler $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Fire lag on the deployed local stack by stage: steady, a burst, the highest rate (ARGS="--lead 20")
 	$(BENCH) benchmarks.lag $(ARGS)

@@ -152,7 +152,7 @@ def show_sizes() -> None:
     """The dearest image of an item in each life, against the kilobyte that a write unit takes."""
     from benchmarks.meter.units import item_size
     from tickwork.core.ledger.tables import JOBS, TIMERS
-    from tickwork.store.dynamodb import to_attributes
+    from tickwork.store.attributes import to_attributes
 
     print("\n### Sizes of items (a write unit takes 1,024 bytes)\n\n| item | bytes |\n|---|---|")
     layout = Layout(shards=64, slices=8)

@@ -17,7 +17,8 @@ from tickwork.aws.sqs import SqsSender, pack
 from tickwork.core.ledger.tables import Index, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Update, Write
 from tickwork.ports import OutMessage, Page, SendReport
-from tickwork.store.dynamodb import BATCH_GET_MAX, DynamoStore, to_attributes
+from tickwork.store.attributes import to_attributes
+from tickwork.store.dynamodb import BATCH_GET_MAX, DynamoStore
 from tickwork.testing.memory import MemoryStore
 
 _HEADERS = {

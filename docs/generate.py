@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tickwork.core.ledger import keys, lifecycle
@@ -20,7 +23,10 @@ def lifecycle_page() -> str:
         for status, meaning in lifecycle.MEANING.items()
     ]
     moves = [f"| `{status}` | {event} | `{to}` |" for (status, event), to in lifecycle.TRANSITIONS.items()]
-    arrows = [f"    {status} --> {to}: {event}" for (status, event), to in lifecycle.TRANSITIONS.items()]
+    begin = {lifecycle.ABSENT: "[*]"}
+    arrows = [
+        f"    {begin.get(status, status)} --> {to}: {event}" for (status, event), to in lifecycle.TRANSITIONS.items()
+    ]
     ends = [f"    {status} --> [*]" for status in lifecycle.MEANING if status in lifecycle.ENDED]
     return "\n".join(
         [
@@ -29,12 +35,12 @@ def lifecycle_page() -> str:
             _NOTE.format(source="lifecycle.py"),
             "",
             "One item of the ledger is an occurrence while it is pending, and the record of its run ever after. A pair",
-            "of state and event that is not in the table is refused. `queued` is not stored: a run is queued when it",
+            "of state and event that is not in the table is refused: every status that is written comes from it.",
+            "`absent` and `queued` are not stored: where nothing is yet, an item is `absent`; a run is queued when it",
             "is pending and its second lies at or before `done` of its slice.",
             "",
             "```mermaid",
             "stateDiagram-v2",
-            "    [*] --> pending",
             *arrows,
             *ends,
             "```",
@@ -81,9 +87,25 @@ def _indexes(indexes: tuple[Index, ...]) -> str:
     return "; ".join(described) or "-"
 
 
-PAGES = {"lifecycle.md": lifecycle_page, "keys.md": keys_page}
+def openapi_page(*, is_compact: bool = False) -> str:
+    """The OpenAPI document: for people and tools to read, or as the package carries it and the API serves it."""
+    from docs.openapi.document import document
+
+    if is_compact:
+        return json.dumps(document(), ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json.dumps(document(), ensure_ascii=False, indent=2) + "\n"
+
+
+SERVED = "../functions/tickwork/api/openapi.json"
+PAGES: dict[str, Callable[[], str]] = {
+    "lifecycle.md": lifecycle_page,
+    "keys.md": keys_page,
+    "openapi.json": openapi_page,
+    SERVED: lambda: openapi_page(is_compact=True),
+}
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(DOCS.parent))  # the document's examples are played with what the tests have
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page())
+        (DOCS / name).write_text(page(), encoding="utf-8")

@@ -30,7 +30,8 @@ RUNTIME = (3, 13)
 SIZE_MB_MAX = 40
 PIP_TIMEOUT_S = 900
 NOT_SHIPPED = ("cli", "client.py", "conformance", "local", "testing", "worker")
-"""Parts of the package that no function imports, and whose dependencies are not in the lock."""
+"""Parts of the package that no function imports, and whose dependencies are not in the lock. `make lint` holds it to
+the imports (`infra/shipped.py`)."""
 _UTILITIES = "aws_lambda_powertools/utilities"
 UNUSED = tuple(
     f"{_UTILITIES}/{name}"

@@ -17,6 +17,7 @@ from tickwork.core.ledger.tables import (
     CLIENT_KEYS,
     JOBS,
     LEASES,
+    PASSES,
     PAYLOADS,
     RESOURCES,
     TIMERS,
@@ -80,10 +81,11 @@ SCANNER = Grants(
 )
 RECONCILER = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK),
         JOBS: (GET, GET_MANY, SCAN, UPDATE),
-        LEASES: (GET, PUT, UPDATE),
+        LEASES: (GET, GET_MANY, PUT, UPDATE),
         CALENDARS: (GET_MANY,),
+        PASSES: (GET, QUERY, PUT, DELETE),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localstack.deployment import Deployment
-from localstack.endpoint import ministack
 
 from benchmarks.lag import cpu
 from benchmarks.lag.stages import Facts
@@ -26,7 +25,8 @@ from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.flows.runs.timers import timer_place
-from tickwork.store.dynamodb import from_attributes
+from tickwork.local.endpoint import Endpoint
+from tickwork.store.attributes import from_attributes
 
 BATCH = 100
 CREATING_AT_ONCE = 8
@@ -180,7 +180,7 @@ class Stack:
 def deployed(work: Path, port: int | None, workers: int) -> Iterator[Stack]:
     """MiniStack, the dev environment deployed onto it, its roles enforced, and so many worker processes."""
     with ExitStack() as stack:
-        running = stack.enter_context(ministack(roles_enforced=True, log=work / "endpoint.log", port=port))
+        running = stack.enter_context(Endpoint(roles_enforced=True, log=work / "endpoint.log", port=port))
         deployment = Deployment(running.url, work)
         deployment.deploy()
         deployment.repair()

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.meter import units
 from tickwork.core.ledger.tables import Index, Table
 from tickwork.core.ledger.writes import Check, Delete, Item, Put, Update, Write
-from tickwork.store.dynamodb import to_attributes
+from tickwork.store.attributes import to_attributes
 
 type Place = tuple[str, str]
 """A table or `table.index`, and a partition key in it."""

@@ -22,7 +22,7 @@ from tickwork.core.errors import Throttled
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, Index, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Update, Write
-from tickwork.ports import OutMessage, Page, SendReport
+from tickwork.ports import InMessage, OutMessage, Page, SendReport
 from tickwork.store.dynamodb import BATCH_GET_MAX
 
 if TYPE_CHECKING:
@@ -141,6 +141,26 @@ class ScaleSender:
             kernel.at(math.ceil(sent_ms), partial(_arrive, target.put, arrived))
         process.park_until(last_ms)
         return SendReport()
+
+
+class ScaleReceiver:
+    """A `ports.Receiver`: each call takes its time. A receipt is the message's number."""
+
+    def __init__(self, process: ScaleProcess) -> None:
+        self._process = process
+
+    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:  # noqa: ARG002
+        """What is visible now: whoever waits for messages here is told by the queue (`ScaleQueue.consumer`)."""
+        taken = self._process.call("receive", limit, lambda: self._process.world.queues[queue].take(limit))
+        return [InMessage(str(message.id), message.body) for message in taken]
+
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        target = self._process.world.queues[queue]
+        self._process.call("hide", receipt, lambda: target.delay(int(receipt), seconds * SECOND_MS))
+
+    def delete(self, queue: str, receipt: str) -> None:
+        target = self._process.world.queues[queue]
+        self._process.call("delete", receipt, lambda: target.received.pop(int(receipt), None))
 
 
 def _arrive(put: Callable[[str, int], None], messages: Iterable[OutMessage]) -> None:

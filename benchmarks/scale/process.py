@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from greenlet import greenlet
 
 from benchmarks.scale import figures
-from benchmarks.scale.ports import ScaleSender, ScaleStore
+from benchmarks.scale.ports import ScaleReceiver, ScaleSender, ScaleStore
 from tickwork.aws.sqs import SENDS_AT_ONCE
-from tickwork.aws.ticks import Window
+from tickwork.flows.dispatch.tick_batches import Window
 from tickwork.ports import Ports
 from tickwork.testing.ports import SimIds
 
@@ -50,6 +50,7 @@ class ScaleProcess:
             signals=ScaleSignals(world.seen),
             ids=SimIds(world),
             layout=world.layout,
+            receiver=ScaleReceiver(self),
             slices_seen=world.slices_seen,
         )
         greenlet(body).switch(self)

@@ -16,21 +16,20 @@ from benchmarks.scale.figures import ENVIRONMENTS_DEFAULT, Limits
 from benchmarks.scale.partitions import Partitions
 from benchmarks.scale.process import ScaleProcess
 from benchmarks.scale.queues import EventSource, Function, Message, ScaleQueue, Workers, read_body
-from tickwork.aws.ticks import TickBatch
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.ledger import queues
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
+from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.jobs import registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import timers
 from tickwork.flows.runs.timers import NewTimer
-from tickwork.ports import TICKS_QUEUE, Layout
+from tickwork.ports import TICKS_QUEUE, InMessage, Layout
 from tickwork.testing.kernel import Kernel
 from tickwork.testing.memory import MemoryStore
-from tickwork.testing.queue import SimSqs
 
 POOL = "default"
 TIMERS_KIND = "timers"
@@ -178,8 +177,8 @@ class ScaleWorld:
 
     def _scan(self, process: ScaleProcess, messages: list[Message]) -> None:
         queue = self.queues[TICKS_QUEUE]
-        batch = TickBatch(process.ports, SimSqs(process, queue), "scale", process.side_by_side)  # type: ignore[arg-type]
-        again = set(batch.serve([(str(m.id), str(m.id), m.body) for m in messages], budget_ms=_BUDGET_MS))
+        held = {str(message.id): InMessage(str(message.id), message.body) for message in messages}
+        again = set(TickBatch(process.ports, process.side_by_side).serve(held, budget_ms=_BUDGET_MS))
         queue.delete([message for message in messages if str(message.id) not in again])
 
     # --- what is measured -------------------------------------------------------------------------------------

@@ -13,6 +13,6 @@ _signals = PowertoolsSignals("api")
 _app = build_app(aws_ports(Settings.from_environ(), _signals, receives=True))
 
 
-@_signals.metrics.log_metrics
+@_signals.published
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     return _app.resolve(event, context)

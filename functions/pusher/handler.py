@@ -14,12 +14,12 @@ from tickwork.settings import Settings, push_secrets_arn
 
 _settings = Settings.from_environ()
 _signals = PowertoolsSignals("pusher")
-_ports = aws_ports(_settings, _signals, receives=True)
+_ports = aws_ports(_settings, _signals, hides=True)
 _poster = SocketPoster()
 _secrets = StoredSecrets(secrets_client(), push_secrets_arn(), _ports.clock, _signals)
 
 
-@_signals.metrics.log_metrics
+@_signals.published
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     messages = {record["messageId"]: InMessage(record["receiptHandle"], record["body"]) for record in event["Records"]}
     kept = push_batch(_ports, Pusher(_poster, _secrets.current()), PUSH_POOL, messages)

@@ -14,6 +14,6 @@ _signals = PowertoolsSignals("reconciler")
 _ports = aws_ports(Settings.from_environ(), _signals)
 
 
-@_signals.metrics.log_metrics
+@_signals.published
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     return dataclasses.asdict(reconcile(_ports))

@@ -13,6 +13,6 @@ _signals = PowertoolsSignals("ticker")
 _ports = aws_ports(Settings.from_environ(), _signals)
 
 
-@_signals.metrics.log_metrics
+@_signals.published
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     return {"ticks": issue_ticks(_ports)}

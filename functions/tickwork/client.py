@@ -1,13 +1,13 @@
 """A client of the HTTP API, for the command line and the worker: JSON over HTTP, signed when the API asks for it.
 
-Owns retries of what may be repeated. Knows no flow and no table: it is what any other language would write.
+Owns what may be repeated, and how often; urllib3 repeats it. Knows no flow and no table: it is what any other language
+would write. Protects: a call that must not be repeated is sent once.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -17,10 +17,25 @@ import urllib3
 from tickwork.core.errors import TickworkError
 
 DEFAULT_URL = "http://127.0.0.1:8787"
-TRIES_MAX = 4
-FIRST_PAUSE_S = 0.2
 TIMEOUT_S = 30.0
+TRIES_MAX = 4
+"""Of a call that may be repeated. An API that is away for longer than a second or two is its caller's to wait for."""
+PAUSE_S = 0.2
+"""The second try follows at once, the third after twice this and the fourth after four times, if the API names no time.
+All of them are sent with one signature, which is good for five minutes."""
+RETRY_AFTER_S_MAX = 10
+"""A `Retry-After` is waited for so long at most: somebody sits at the command line, or a run waits for its start."""
 PAGE = 100
+
+
+_REPEATED = urllib3.Retry(
+    total=TRIES_MAX - 1,
+    status_forcelist={429, *range(500, 600)},
+    allowed_methods=None,  # any: what the API has already done, it answers again in the same words
+    backoff_factor=PAUSE_S,
+    raise_on_status=False,  # the last answer is read like any other
+    retry_after_max=RETRY_AFTER_S_MAX,
+)
 
 
 class ApiRefused(TickworkError):
@@ -94,25 +109,23 @@ class ApiClient:
     ) -> Any:
         """The answer's JSON; `timeout_s` bounds each try. ApiRefused (4xx), or ApiUnreachable (after the last try)."""
         text = None if body is None else json.dumps(body).encode()
-        why = ""
-        for tries in range(1, (TRIES_MAX if repeat else 1) + 1):
-            if tries > 1:
-                time.sleep(FIRST_PAUSE_S * 2 ** (tries - 2))
-            try:
-                answer = self._pool.request(
-                    method,
-                    self.url + path,
-                    body=text,
-                    headers=self._headers(method, path, text) | ({"traceparent": traceparent} if traceparent else {}),
-                    timeout=timeout_s,
-                )
-            except urllib3.exceptions.HTTPError as error:
-                why = f"no answer from {self.url}: {error}"
-                continue
-            if answer.status < 500 and answer.status != 429:
-                return self._decode(answer)
-            why = f"{self.url} answered {answer.status}: {answer.data[:200].decode(errors='replace')}"
-        raise ApiUnreachable(why)
+        try:
+            answer = self._pool.request(
+                method,
+                self.url + path,
+                body=text,
+                headers=self._headers(method, path, text) | ({"traceparent": traceparent} if traceparent else {}),
+                timeout=timeout_s,
+                retries=_REPEATED if repeat else False,
+                redirect=False,
+            )
+        except urllib3.exceptions.HTTPError as error:
+            why = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) else error
+            raise ApiUnreachable(f"no answer from {self.url}: {why}") from error
+        if answer.status >= 500 or answer.status == 429:
+            said = answer.data[:200].decode(errors="replace")
+            raise ApiUnreachable(f"{self.url} answered {answer.status}: {said}")
+        return self._decode(answer)
 
     def _decode(self, answer: urllib3.BaseHTTPResponse) -> Any:
         try:

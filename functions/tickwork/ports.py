@@ -1,6 +1,6 @@
 """The only ways out of the service: a clock, a store, a sender, a receiver, signals, and unique ids.
 
-Production passes boto3-backed ones, tests in-memory or emulator-backed ones, the simulator ones that crash,
+Production passes ones over AWS, tests in-memory or emulator-backed ones, the simulator ones that crash,
 stall and repeat. Ports know values of the core and nothing of any service.
 """
 
@@ -109,7 +109,8 @@ class InMessage:
 
 
 class Receiver(Protocol):
-    """Ready queues, received on behalf of workers that cannot reach them. May raise `Throttled`."""
+    """Queues as a consumer has them: ready queues on behalf of workers that cannot reach them, and ticks. Every method
+    may raise `Throttled`; the message then comes back by itself."""
 
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
         """Up to `limit` messages (1 to 10), waiting up to `wait_s` (0 to 20) for the first."""
@@ -123,7 +124,7 @@ class Receiver(Protocol):
 
 
 class NoReceiver:
-    """For processes that receive nothing."""
+    """For processes that receive nothing, and keep nothing back."""
 
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:  # noqa: ARG002
         return []

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from localstack.deployment import ROOT, Credentials, Deployment
-from localstack.endpoint import ministack
+
+from tickwork.local.endpoint import Endpoint
 
 WORK = ROOT / "build" / "e2e"
 
@@ -34,7 +35,8 @@ def endpoint() -> Iterator[str]:
     if running:
         yield running.rstrip("/")
         return
-    with ministack(roles_enforced=True, log=WORK / "endpoint.log") as running_here:
+    port = int(os.environ.get("E2E_PORT") or 0) or None
+    with Endpoint(roles_enforced=True, log=WORK / "endpoint.log", port=port) as running_here:
         yield running_here.url
 
 

@@ -3,7 +3,7 @@
 From the handler's module every reference to a function or class of the package is followed, and each place that
 names a table, a queue or a secret in a call of the store, the sender or a client becomes the IAM action it needs. It
 errs on the side of too much (a branch that is never taken counts), never of too little, as long as writes are made by
-the constructors of `core/writes.py` and queues are named by `core/queues.py`: the test of this module plants both.
+the constructors of `core/ledger/writes.py` and queues are named by `core/ledger/queues.py`: the test plants both.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ READS = {
     "query_index": "dynamodb:Query",
     "scan": "dynamodb:Scan",
 }
+READING = "tickwork.flows.ledger.reading"
+READERS = {"read_many": "get_many", "pages": "query", "scan_pages": "scan"}
+"""The reading room's calls that are told the table: what they ask of the store is counted where they are called."""
 WRITES = {
     "Put": "dynamodb:PutItem",
     "Update": "dynamodb:UpdateItem",
@@ -42,7 +45,7 @@ PUSH_SECRET = "push-secret"
 URL_OF_QUEUE = "sqs:GetQueueUrl"
 """Whoever calls a queue asks for its URL by name first."""
 
-type Definition = ast.FunctionDef | ast.ClassDef
+type Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 type Need = tuple[str, str]
 """(action, resource): a table's constant (`TIMERS`), an index of it (`TIMERS/BY_JOB`), a queue, or the secret."""
 
@@ -92,12 +95,16 @@ def _resolve(module: str, name: str) -> Iterator[tuple[str, str]]:
 def _needs_in(module: str, node: ast.AST) -> set[Need]:
     if isinstance(node, ast.Module):
         return set()  # its functions are reached one by one
+    if module == READING and getattr(node, "name", "") in READERS:
+        return set()
     found: set[Need] = set()
     queues = {QUEUES[inner.id] for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id in QUEUES}
     for call in (inner for inner in ast.walk(node) if isinstance(inner, ast.Call)):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in READS and _is_port(call.func, "store"):
             found.add((READS[name], _resource(call)))
+        elif name in READERS and _is_reader(module, call.func):
+            found.add((READS[READERS[name]], _constant(call.args[1])))
         elif name in WRITES and isinstance(call.func, ast.Name) and _is_write(module, name):
             found.add((WRITES[name], _constant(call.args[0])))
         elif name in SENDERS:
@@ -116,8 +123,16 @@ def _is_port(func: ast.expr, port: str) -> bool:
     return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute) and func.value.attr == port
 
 
+def _is_reader(module: str, func: ast.expr) -> bool:
+    """Whether this is a call like `read_many` or `reading.read_many`."""
+    if isinstance(func, ast.Name):
+        return module == READING or _imports(module).get(func.id) == (READING, func.id)
+    is_attribute = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
+    return is_attribute and ".".join(_imports(module).get(func.value.id, ("", ""))) == READING
+
+
 def _is_write(module: str, name: str) -> bool:
-    return _imports(module).get(name) == ("tickwork.core.writes", name)
+    return _imports(module).get(name) == ("tickwork.core.ledger.writes", name)
 
 
 def _resource(call: ast.Call) -> str:
@@ -151,7 +166,15 @@ def _source(module: str) -> ast.Module:
 
 @cache
 def _definitions(module: str) -> dict[str, Definition]:
-    return {node.name: node for node in _source(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    """Functions, classes and constants: a table of routes leads to its handlers."""
+    found: dict[str, Definition] = {}
+    for node in _source(module).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    return found
 
 
 @cache

@@ -34,7 +34,7 @@ def test_every_function_that_may_give_up_an_unsafe_run_is_listened_to() -> None:
         name
         for name in ("api", "ticker", "scanner", "reconciler", "pusher")
         if any(
-            (module, getattr(node, "name", "")) == ("tickwork.flows.ending", "note_end")
+            (module, getattr(node, "name", "")) == ("tickwork.flows.runs.finishing", "note_end")
             for module, node in reachable(f"{name}.handler")
         )
     }

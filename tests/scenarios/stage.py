@@ -7,6 +7,7 @@ the others run inside that call, and the clock with them. A process that dies is
 from __future__ import annotations
 
 import copy
+import dataclasses
 import heapq
 import itertools
 import json
@@ -16,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.fakes import NOW_MS, CountingIds, KeptSignals
-from tickwork.aws.ticks import TickBatch
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp, Job
@@ -28,11 +28,22 @@ from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Committed, Item, Refused, Write
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.core.schedule import parse_schedule
+from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.dispatch.windows import WindowReport, run_window
 from tickwork.flows.jobs import registering
 from tickwork.flows.runs import timers, worker_calls
-from tickwork.ports import TICKS_QUEUE, Layout, OutMessage, Page, Ports, SendReport, ready_queue
+from tickwork.ports import (
+    TICKS_QUEUE,
+    InMessage,
+    Layout,
+    NoReceiver,
+    OutMessage,
+    Page,
+    Ports,
+    SendReport,
+    ready_queue,
+)
 from tickwork.testing.memory import MemoryStore
 
 __all__ = ["NOW_MS", "Call", "Killed", "Process", "Stage", "Workers"]
@@ -301,8 +312,9 @@ class Stage:
         for tick in due:  # hidden, not gone: it comes back if this scanner dies
             heapq.heappush(self._ticks, (self.at_ms + TICKS.visibility_s * SECOND_MS, tick.number, tick))
         process = scanner or self.process()
-        batch = TickBatch(process.ports, _Visibility(self, held), "stage")  # type: ignore[arg-type]
-        again = batch.serve([(name, name, tick.body) for name, tick in held.items()], budget_ms=WINDOW_BUDGET_MS)
+        ports = dataclasses.replace(process.ports, receiver=_Held(self, held))
+        messages = {name: InMessage(name, tick.body) for name, tick in held.items()}
+        again = TickBatch(ports).serve(messages, budget_ms=WINDOW_BUDGET_MS)
         for name, tick in held.items():
             tick.deleted = tick.deleted or name not in again
 
@@ -398,18 +410,16 @@ class Stage:
                 assert due == [job.next_key(self.layout.cell)], (job.job_id, due)
 
 
-class _Visibility:
-    """The part of SQS that a scanner uses beside receiving: when a tick comes again."""
+class _Held(NoReceiver):
+    """The ticks that a scanner holds: what it hides comes again later."""
 
     def __init__(self, stage: Stage, held: dict[str, _Tick]) -> None:
         self._stage, self._held = stage, held
 
-    def get_queue_url(self, QueueName: str) -> dict[str, str]:  # noqa: N803
-        return {"QueueUrl": QueueName}
-
-    def change_message_visibility(self, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> None:  # noqa: N803
-        tick = self._held[ReceiptHandle]
+    def hide(self, queue: str, receipt: str, seconds: int) -> None:
+        assert queue == TICKS_QUEUE
+        tick = self._held[receipt]
         tick.deleted = True  # the hidden copy
         again = _Tick(tick.body, number=next(self._stage._numbers))
-        self._held[ReceiptHandle] = again
-        heapq.heappush(self._stage._ticks, (self._stage.at_ms + VisibilityTimeout * SECOND_MS, again.number, again))
+        self._held[receipt] = again
+        heapq.heappush(self._stage._ticks, (self._stage.at_ms + seconds * SECOND_MS, again.number, again))

@@ -3,20 +3,19 @@ stall and lose their answers; its tries and timeouts are those of `tickwork.clie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tests.simulator.threads import current, wait
-from tickwork.api import workers as routes
-from tickwork.api.models import BeatIn, CompleteIn, LeaseIn, StartIn
-from tickwork.client import FIRST_PAUSE_S, TIMEOUT_S, TRIES_MAX, ApiRefused, ApiUnreachable
+from tickwork.api.fields import NoQuery
+from tickwork.api.routing import Call
+from tickwork.api.workers import routes
+from tickwork.api.workers.bodies import BeatIn, CompleteIn, LeaseIn, StartIn
+from tickwork.client import PAUSE_S, TIMEOUT_S, TRIES_MAX, ApiRefused, ApiUnreachable
 from tickwork.core.errors import CallerError, WorldError
-from tickwork.core.ledger.keys import parse_ref
-from tickwork.flows.runs import pulling
 from tickwork.ports import Ports
 from tickwork.testing.process import FAILED, Process
 
@@ -35,8 +34,8 @@ class SimApi:
     def post(self, path: str, body: dict[str, Any], *, repeat: bool = True, timeout_s: float = TIMEOUT_S) -> Answer:
         """The answer; ApiRefused, or ApiUnreachable after the last try."""
         for tries in range(1, (TRIES_MAX if repeat else 1) + 1):
-            if tries > 1:
-                wait([], FIRST_PAUSE_S * 2 ** (tries - 2))
+            if tries > 2:  # the second follows at once
+                wait([], PAUSE_S * 2 ** (tries - 2))
             answer = _Call(self._world, path, body).answer(timeout_s)
             if isinstance(answer, ApiRefused):
                 raise answer
@@ -90,31 +89,16 @@ class _Call:
 
 def serve(ports: Ports, path: str, body: dict[str, Any]) -> Answer:
     """The worker's calls as the API's routes serve them; each entry answers for itself."""
-    if path.endswith(":lease"):
-        lease = LeaseIn.model_validate(body)
-        pool = path.removeprefix("/pools/").removesuffix(":lease")
-        leased = pulling.lease_runs(
-            ports, pool, lease.worker, limit=lease.max, lease_s=lease.lease_s, wait_s=lease.wait_s
-        )
-        return {"runs": [routes._leased(one) for one in leased]}
-    return {"runs": [_entry(ports, ref, call) for ref, call in _entries(ports, path, body)]}
+    kind, handler = _HANDLERS[path.rpartition(":")[2]]
+    pool = path.removeprefix("/pools/").partition(":")[0]
+    call: Call[Any, Any] = Call(ports=ports, path={"pool": pool}, query=NoQuery(), body=kind.model_validate(body))
+    _, answer = handler(call)
+    return dict(answer)
 
 
-def _entries(ports: Ports, path: str, body: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Answer]]]:
-    """Each entry's ref, and the route's own function for it. (Private: the route without its HTTP.)"""
-    if path == "/runs:start":
-        start = StartIn.model_validate(body)
-        requests = [routes._start_request(one, start.worker, f"runs.{i}.") for i, one in enumerate(start.runs)]
-        for one, request in zip(start.runs, requests, strict=True):
-            yield one.ref, partial(routes._start, ports, one, request)
-    elif path == "/runs:heartbeat":
-        for beat in BeatIn.model_validate(body).runs:
-            yield beat.ref, partial(routes._beat, ports, beat, parse_ref(beat.ref))
-    else:
-        for end in CompleteIn.model_validate(body).runs:
-            yield end.ref, partial(routes._end, ports, end, parse_ref(end.ref))
-
-
-def _entry(ports: Ports, ref: str, call: Callable[[], Answer]) -> Answer:
-    answer: Answer = routes._answer(ports, ref, call)
-    return answer
+_HANDLERS: dict[str, tuple[type[BaseModel], Callable[[Call[Any, Any]], tuple[int, Any]]]] = {
+    "start": (StartIn, routes.start_runs),
+    "heartbeat": (BeatIn, routes.heartbeat_runs),
+    "complete": (CompleteIn, routes.complete_runs),
+    "lease": (LeaseIn, routes.lease_runs),
+}

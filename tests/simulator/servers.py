@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulator.elements import BROKEN, FLAKY, retries_after
-from tickwork.aws.ticks import TickBatch
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
@@ -17,11 +16,12 @@ from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.runs import worker_calls
 from tickwork.flows.runs.finishing import Ended
 from tickwork.testing.process import FAILED, Process
-from tickwork.testing.queue import Message, SimQueue, SimSqs
+from tickwork.testing.queue import Message, SimQueue
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -65,8 +65,8 @@ def scan(world: World, messages: list[Message]) -> None:
         budget_ms = _BUDGET_MS
         if world.faults.strikes(world.rng, "small_budget"):
             budget_ms = world.rng.randint(20, 800)
-        batch = TickBatch(process.ports, SimSqs(process, queue), "sim")  # type: ignore[arg-type]
-        again = batch.serve([(str(m.id), str(m.id), m.body) for m in messages], budget_ms=budget_ms)
+        held = {str(message.id): message.received for message in messages}
+        again = TickBatch(process.ports).serve(held, budget_ms=budget_ms)
         for message in messages:
             if str(message.id) not in again:
                 queue.delete(message.id)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from tickwork.flows.audit import reconciling
+from tickwork.flows.audit import auditing, checking_jobs
 from tickwork.flows.dispatch import firing, ticking, windows
 from tickwork.flows.runs import taking_slots
 
@@ -17,8 +17,11 @@ SIZES: tuple[tuple[ModuleType, str, int], ...] = (
     (windows, "PAGE_ITEMS_MAX", 1),
     (windows, "CHAINS_WAITING_MAX", 2),
     (firing, "TRANSACTION_WRITES_MAX", 0),
-    (reconciling, "JOBS_PAGE", 1),
-    (reconciling, "_LEDGER_PAGE", 1),
+    (checking_jobs, "JOBS_PAGE", 1),
+    (checking_jobs, "PAGES_PER_PLACE", 1),
+    (auditing, "_LEDGER_PAGE", 1),
+    (auditing, "OPEN_PAGE", 1),
+    (auditing, "BUCKETS_PER_WRITE", 1),
     (ticking, "LOOKAHEAD_ITEMS_MAX", 1),
     (ticking, "SLICES_AT_ONCE", 1),
     (taking_slots, "SLOTS_PAGE", 1),

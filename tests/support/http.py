@@ -1,4 +1,4 @@
-"""Calling the API's resolver as API Gateway would, without a socket."""
+"""Calling the API's resolver as API Gateway would, without a socket. Each answer is held to what its route declares."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+from tests.support import conformity
 from tickwork.api.app import build_app
 from tickwork.ports import Ports
 
@@ -40,4 +41,6 @@ class ApiUnderTest:
             "isBase64Encoded": True,
         }
         result = self._app.resolve(event, _Context())
-        return result["statusCode"], result["headers"], json.loads(result["body"])
+        status, answer = result["statusCode"], json.loads(result["body"])
+        conformity.check(method, path, status, answer)
+        return status, result["headers"], answer

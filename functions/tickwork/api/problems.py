@@ -5,12 +5,16 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ValidationError
 
+from tickwork.api.decoding import DuplicateKey
+from tickwork.api.fields import NoBody, NoQuery
+from tickwork.api.routing import AnyRoute
 from tickwork.core.errors import CallerError, InvalidField, WorldError
 from tickwork.core.schedule.refusal import WORD_CHARS_MAX
 
@@ -20,23 +24,51 @@ FAULTS_MAX = 20
 TEXT_CHARS_MAX = 600
 
 
-def problem(
-    status: int, slug: str, title: str, detail: str, errors: Iterable[dict[str, Any]] = (), **headers: str
-) -> Response[str]:
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem. Programs go by its slug."""
+
+    status: int
+    slug: str
+    title: str
+
+    @property
+    def type(self) -> str:
+        return f"urn:tickwork:problem:{self.slug}"
+
+
+def kind_of(error: type[CallerError] | CallerError) -> Kind:
+    return Kind(error.status, error.slug, error.title)
+
+
+BAD_JSON = Kind(400, "malformed-json", "The body is not JSON")
+NO_ROUTE = Kind(404, "no-such-path", "There is nothing at this path")
+BODY_TOO_LARGE = Kind(413, "body-too-large", "The body is too large")
+"""Said by whoever hands us the request: the embedded server, or the gateway in words of its own."""
+OURS = Kind(500, "internal", "The service failed")
+BUSY = Kind(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "The service is busy")
+
+
+def kinds_of(route: AnyRoute) -> list[Kind]:
+    """All that a route may answer instead of doing what it was asked."""
+    kinds = [kind_of(error) for error in route.errors]
+    if route.body is not NoBody:
+        kinds += [BAD_JSON, kind_of(DuplicateKey), BODY_TOO_LARGE]
+    if route.body is not NoBody or route.query is not NoQuery or route.at:
+        kinds.append(kind_of(InvalidField))
+    return sorted({*kinds, BUSY, OURS}, key=lambda kind: (kind.status, kind.slug))
+
+
+def problem(kind: Kind, detail: str, errors: Iterable[dict[str, Any]] = (), **headers: str) -> Response[str]:
     """A problem document. `errors` lists the fields at fault."""
-    body: dict[str, Any] = {
-        "type": f"urn:tickwork:problem:{slug}",
-        "title": title,
-        "status": status,
-        "detail": _clipped(detail),
-    }
+    body: dict[str, Any] = {"type": kind.type, "title": kind.title, "status": kind.status, "detail": _clipped(detail)}
     listed = [{name: text and _clipped(text) for name, text in fault.items()} for fault in errors]
     if listed:
         body["errors"] = listed
     # A client's own text is shown to it: half a surrogate pair in it could not be sent.
     text = json.dumps(body, ensure_ascii=False).encode(errors="replace").decode()
     return Response(
-        status_code=status,
+        status_code=kind.status,
         content_type=PROBLEM_JSON,
         body=text,
         headers={name.replace("_", "-"): value for name, value in headers.items()},
@@ -51,7 +83,7 @@ def _clipped(text: str) -> str:
 def of_caller(error: CallerError) -> Response[str]:
     fault = {"field": error.field, "detail": error.detail, "remedy": error.remedy}
     detail = f"{error.detail}; {error.remedy}" if error.remedy else error.detail
-    return problem(error.status, error.slug, error.title, detail, [fault])
+    return problem(kind_of(error), detail, [fault])
 
 
 def of_validation(error: ValidationError, model: type[BaseModel]) -> Response[str]:
@@ -59,21 +91,19 @@ def of_validation(error: ValidationError, model: type[BaseModel]) -> Response[st
     found = error.errors(include_url=False, include_context=False)
     faults = [_fault(one, model) for one in found[:FAULTS_MAX]]
     detail = "; ".join(f"{fault['field']}: {fault['detail']}" for fault in faults[:3])
-    return problem(InvalidField.status, InvalidField.slug, InvalidField.title, detail, faults)
+    return problem(kind_of(InvalidField), detail, faults)
 
 
 def of_bad_json(error: json.JSONDecodeError) -> Response[str]:
     detail = f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
     fault = {"field": None, "detail": detail, "remedy": "send one JSON object, in UTF-8"}
-    return problem(400, "malformed-json", "The body is not JSON", detail, [fault])
+    return problem(BAD_JSON, detail, [fault])
 
 
 def of_world(error: WorldError) -> Response[str]:
     """The world is busy; nothing is known to be wrong with the request."""
     return problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "busy",
-        "The service is busy",
+        BUSY,
         f"it could not be carried out now ({type(error).__name__}); repeat it, with the same client_key or name",
         Retry_After=str(RETRY_AFTER_S),
     )
@@ -82,22 +112,11 @@ def of_world(error: WorldError) -> Response[str]:
 def of_no_route(method: str, path: str) -> Response[str]:
     detail = f"there is nothing at {method} {path}"
     remedy = "see docs/api.md for the paths, and check the method"
-    return problem(
-        404,
-        "no-such-path",
-        "There is nothing at this path",
-        detail,
-        [{"field": None, "detail": detail, "remedy": remedy}],
-    )
+    return problem(NO_ROUTE, detail, [{"field": None, "detail": detail, "remedy": remedy}])
 
 
 def of_bug() -> Response[str]:
-    return problem(
-        500,
-        "internal",
-        "The service failed",
-        "an error of ours: it has been logged; the request may be repeated",
-    )
+    return problem(OURS, "an error of ours: it has been logged; the request may be repeated")
 
 
 def _fault(one: Any, model: type[BaseModel]) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from typing import Any
+from typing import cast
 
-from tickwork.api.models import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX, TargetIn, WorkIn
+from tickwork.api.fields import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX
+from tickwork.api.work_answers import TargetShown, WorkShown
+from tickwork.api.work_bodies import TargetIn, WorkIn
 from tickwork.core.errors import InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
+from tickwork.core.ledger.items import values_of
 from tickwork.core.ledger.messages import compact_json
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
@@ -140,30 +142,44 @@ def _cap(target: TargetIn, url: str, layout: Layout) -> tuple[Resource, ...]:
     return (Resource(parse_target(url, allow_private=layout.push_private).resource, target.max_concurrency),)
 
 
-def shown(work: Work) -> dict[str, Any]:
+def shown(work: Work) -> WorkShown:
     """Target, lease, policies and limits as the API shows them. The payload is shown where it is inline."""
-    # By name, not by place: the store gives the members of a map back in an order of its own.
-    cap = parse_target(work.url, allow_private=True).resource if work.url else ""
-    caps = [one.max_concurrency for one in work.resources if one.name == cap]
-    tags = [asdict(one) for one in work.resources if one.name != cap]
-    body: dict[str, Any] = {
-        "target": {"pool": work.pool, "handler": work.handler},
-        "lease_s": work.lease_s,
-        "retry_policy": asdict(work.retry),
-        "idempotency_class": work.idempotency_class,
-    }
-    if work.url:
-        body["target"] = {"url": work.url, "max_concurrency": caps[0]}
+    view = cast(
+        "WorkShown",
+        {
+            "target": _target_shown(work),
+            "lease_s": work.lease_s,
+            "retry_policy": values_of(work.retry),
+            "idempotency_class": work.idempotency_class,
+        },
+    )
     optional = {
         "max_duration_s": work.max_duration_s,
         "unsafe_sign_off": dict(work.sign_off or {}),
         "side_effects": list(work.side_effects),
         "certificate": dict(work.certificate or {}),
-        "resources": tags,
+        "resources": [
+            {"name": one.name, "max_concurrency": one.max_concurrency}
+            for one in work.resources
+            if one.name != _cap_name(work)
+        ],
     }
-    body |= {name: value for name, value in optional.items() if value}
+    view.update(cast("WorkShown", {name: value for name, value in optional.items() if value}))
     if work.payload is not None:
-        body["payload"] = json.loads(work.payload)
+        view["payload"] = json.loads(work.payload)
     elif work.payload_id is not None:
-        body["payload_id"] = work.payload_id
-    return body
+        view["payload_id"] = work.payload_id
+    return view
+
+
+def _target_shown(work: Work) -> TargetShown:
+    if not work.url:
+        return {"pool": work.pool, "handler": work.handler}
+    # By name, not by place: the store gives the members of a map back in an order of its own.
+    caps = [one.max_concurrency for one in work.resources if one.name == _cap_name(work)]
+    return {"url": work.url, "max_concurrency": caps[0]}
+
+
+def _cap_name(work: Work) -> str:
+    """The tag that stands for the target's own cap."""
+    return parse_target(work.url, allow_private=True).resource if work.url else ""

@@ -1,1 +1,1 @@
-"""The rim: boto3 clients, SQS, the real clock, Powertools. Each adapter does one kind of I/O."""
+"""Adapters to AWS: boto3 clients, SQS, Secrets Manager, Powertools, and the real clock. Each does one kind of I/O."""

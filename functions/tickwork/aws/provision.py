@@ -1,6 +1,6 @@
 """Tables and queues made by API calls, for the embedded endpoint and for tests. AWS gets them from `infra/`.
 
-Both read the same table definitions and queue settings (`core/tables.py`, `core/queues.py`).
+Both read the same table definitions and queue settings (`core/ledger/tables.py`, `core/ledger/queues.py`).
 """
 
 from __future__ import annotations

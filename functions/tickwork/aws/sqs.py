@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as ConnectionFailed
 
 from tickwork.core.errors import Throttled
@@ -93,7 +93,7 @@ class SqsSender:
 
 
 class SqsReceiver:
-    """A `ports.Receiver` over a boto3 client whose read timeout is longer than a long poll."""
+    """A `ports.Receiver` over a boto3 client. To receive, its read timeout must be longer than a long poll."""
 
     def __init__(self, client: SQSClient, prefix: str) -> None:
         self._client = client
@@ -118,7 +118,7 @@ class SqsReceiver:
     def _call(self, method: Callable[..., Any], queue: str, **request: Any) -> Any:
         try:
             return method(QueueUrl=self._sender.queue_url(queue), **request)
-        except (ClientError, ConnectionFailed, HTTPClientError) as error:
+        except (ClientError, BotoCoreError) as error:  # whatever it was: the message comes back by itself
             raise Throttled(f"{queue}: {error}") from error
 
 

@@ -75,17 +75,25 @@ def secrets_client(endpoint_url: str | None = None) -> Any:
 
 
 def aws_ports(
-    settings: Settings, signals: Signals, endpoint_url: str | None = None, *, receives: bool = False
+    settings: Settings,
+    signals: Signals,
+    endpoint_url: str | None = None,
+    *,
+    receives: bool = False,
+    hides: bool = False,
 ) -> Ports:
-    """Ports over AWS. `receives`: also take messages from the ready queues, as the API (leases) and the pusher do."""
+    """Ports over AWS. `receives`: also take messages from the queues, as the API (leases) does, by a client whose calls
+    may wait for them. `hides`: only keep back or delete what an event source has delivered, as the scanner and the
+    pusher do; that takes no client of its own."""
     ids = RandomIds()
+    sqs = sqs_client(endpoint_url)
     receiver: Receiver = NoReceiver()
-    if receives:
-        receiver = SqsReceiver(sqs_client(endpoint_url, long_poll=True), settings.prefix)
+    if receives or hides:
+        receiver = SqsReceiver(sqs_client(endpoint_url, long_poll=True) if receives else sqs, settings.prefix)
     return Ports(
         clock=SystemClock(),
         store=DynamoStore(dynamodb_client(endpoint_url), settings.prefix, ids.unique),
-        sender=SqsSender(sqs_client(endpoint_url), settings.prefix),
+        sender=SqsSender(sqs, settings.prefix),
         signals=signals,
         ids=ids,
         layout=settings.layout(),

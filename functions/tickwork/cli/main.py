@@ -5,6 +5,7 @@ Exit codes: 0 done; 2 refused (what to change is on stderr); 3 the API could not
 
 from __future__ import annotations
 
+import logging
 from typing import IO, Any
 
 import click
@@ -37,6 +38,7 @@ class _Commands(click.Group):
     """Turns the client's errors into lines on stderr and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each try; we tell what came of them
         try:
             return super().invoke(ctx)
         except ApiRefused as error:

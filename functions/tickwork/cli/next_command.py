@@ -8,6 +8,7 @@ error with exit code 2, and leaves standard output empty.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +27,7 @@ from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.shown.describe import describe
 from tickwork.core.schedule.shown.occurrence import Occurrence
 from tickwork.core.schedule.shown.preview import as_lines, as_rows, error_lines, preview
+from tickwork.core.schedule.shown.second_reader import read_again
 from tickwork.core.schedule.shown.surprises import warnings_of
 from tickwork.core.schedule.walk import FOLDS, GAPS
 
@@ -84,21 +86,22 @@ class _Refused(click.ClickException):
 def _show(options: dict[str, Any]) -> None:
     now_ms = time.time_ns() // 1_000_000
     after_ms, before_ms = _window(options, now_ms)
+    spec = _spec(options)
     calendars = _read_calendars(options["calendars"])
     if after_ms is None and before_ms is None:
         # As when it is registered: it must still be due some day, and what is just past is due at once.
-        schedule = parse_schedule(_spec(options), now_ms=now_ms, job_id=options["job_id"])
+        schedule = parse_schedule(spec, now_ms=now_ms, job_id=options["job_id"])
         due_ms = first_due(schedule, now_ms)
         after_ms = now_ms if due_ms is None else min(now_ms, due_ms - 1)
     else:
         # As if it had been registered at the instant asked about: a preview of last year works.
         at_ms = after_ms if after_ms is not None else before_ms
         assert at_ms is not None
-        schedule = read_schedule(_spec(options), now_ms=at_ms, job_id=options["job_id"])
+        schedule = read_schedule(spec, now_ms=at_ms, job_id=options["job_id"])
     count = options["count"] or _COUNT
-    _print(
-        options, schedule, preview(schedule, count=count, after_ms=after_ms, before_ms=before_ms, calendars=calendars)
-    )
+    found = preview(schedule, count=count, after_ms=after_ms, before_ms=before_ms, calendars=calendars)
+    warnings = [*warnings_of(schedule), *_second_reading(spec, schedule, now_ms if after_ms is None else after_ms)]
+    _print(options, schedule, found, warnings)
 
 
 def _window(options: dict[str, Any], now_ms: int) -> tuple[int | None, int | None]:
@@ -114,10 +117,17 @@ def _window(options: dict[str, Any], now_ms: int) -> tuple[int | None, int | Non
     return (_instant_ms(options["after"], "after") if options["after"] else None), None
 
 
-def _print(options: dict[str, Any], schedule: Schedule, found: list[Occurrence]) -> None:
+def _second_reading(spec: dict[str, Any], schedule: Schedule, after_ms: int) -> list[str]:
+    reading = read_again(spec, schedule, after_ms)
+    if reading.failure:
+        logging.getLogger("tickwork").info("second reader failed", extra={"facts": {"why": reading.failure}})
+    return [reading.warning] if reading.warning else []
+
+
+def _print(options: dict[str, Any], schedule: Schedule, found: list[Occurrence], warnings: list[str]) -> None:
     if not options["as_json"]:
         click.echo(describe(schedule))
-    for warning in warnings_of(schedule):
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     if options["as_json"]:
         click.echo(json.dumps(as_rows(found), indent=2))

@@ -6,57 +6,43 @@ import hashlib
 import json
 import select
 import socket
-import sys
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tickwork.conformance.platform import Away, Platform
+from tickwork.local.http_server import PROBLEM_JSON, Answer, HttpHandler, HttpServer, Request, not_allowed
 
 PROBLEM_AWAY = {"type": "about:blank", "title": "Busy", "status": 503, "detail": "try again"}
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away in the middle is what scenarios are made of; anything else is a fault of ours."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-def serve(platform: Platform, port: int) -> ThreadingHTTPServer:
+def serve(platform: Platform, port: int) -> HttpServer:
     """A running server; `shutdown` and `server_close` end it. Port 0 takes a free one."""
 
     class Handler(_Handler):
         world = platform
 
-    server = _Server(("127.0.0.1", port), Handler)
+    server = HttpServer(Handler, port)
     platform.report_url = f"http://127.0.0.1:{server.server_port}/report"
-    threading.Thread(target=lambda: server.serve_forever(poll_interval=0.05), daemon=True).start()
+    server.serve_in_background()
     return server
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgement of its headers
+class _Handler(HttpHandler):
     world: Platform
-    server: ThreadingHTTPServer
+    server: HttpServer
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+    def respond(self, request: Request) -> Answer:
+        if request.method != "POST":
+            return not_allowed(request.method, request.target, "POST")
         try:
-            answer = self._route(body)
+            return _json(200, self._route(json.loads(request.body or b"{}")))
         except Away:
-            self._send(503, PROBLEM_AWAY)
+            return _json(503, PROBLEM_AWAY)
         except KeyError as error:
-            self._send(
-                422, {"title": "A field is not valid", "status": 422, "detail": f"{error} is missing or unknown"}
-            )
-        else:
-            self._send(200, answer)
+            fault = f"{error} is missing or unknown"
+            return _json(422, {"title": "A field is not valid", "status": 422, "detail": fault})
+        except json.JSONDecodeError as error:
+            return _json(400, {"title": "The body is not JSON", "status": 400, "detail": str(error)})
 
     def _route(self, body: Any) -> Any:
         target = self.headers.get("X-Amz-Target", "")
@@ -110,16 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
         readable, _, _ = select.select([self.connection], [], [], 0)
         return not readable or self.connection.recv(1, socket.MSG_PEEK) != b""
 
-    def _send(self, status: int, body: Any) -> None:
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json" if status < 400 else "application/problem+json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """The journal is the log."""
+def _json(status: int, body: Any) -> Answer:
+    kind = "application/json" if status < 400 else PROBLEM_JSON
+    return Answer(status, json.dumps(body).encode(), {"Content-Type": kind})
 
 
 def _message(message_id: str, receipt: str, text: str) -> dict[str, str]:

@@ -162,7 +162,7 @@ class Platform:
     def start(self, worker: str, entry: Entry) -> Entry:
         run = self._find(entry)
         self.note("start", run.ref, worker=worker, **entry)
-        return self._answer(run, "start", lambda: self._grant(run, float(entry.get("lease_s", 60))))
+        return _answer(run, "start", lambda: self._grant(run, float(entry.get("lease_s", 60))))
 
     def lease(self, most: int, lease_s: float, wait_s: float, is_open: Callable[[], bool]) -> list[Entry]:
         def ready(run: Scripted, now_s: float) -> bool:
@@ -185,7 +185,7 @@ class Platform:
             run.leased_until_s = time.monotonic() + float(entry["lease_s"])
             return {"accepted": True, "lease_until": "2026-11-30T02:01:00.000Z"}
 
-        return self._answer(run, "heartbeat", extend)
+        return _answer(run, "heartbeat", extend)
 
     def complete(self, entry: Entry) -> Entry:
         run = self._find(entry)
@@ -198,13 +198,7 @@ class Platform:
             self.note("accepted", run.ref, outcome=entry["outcome"])
             return {"accepted": True, "status": entry["outcome"]}
 
-        return self._answer(run, "complete", end)
-
-    def _answer(self, run: Scripted, call: str, usual: Callable[[], Entry]) -> Entry:
-        answer = run.next_answer(call, None)
-        if answer == AWAY:
-            raise Away
-        return usual() if answer is None else answer
+        return _answer(run, "complete", end)
 
     def _grant(self, run: Scripted, lease_s: float) -> Entry:
         run.token += 1
@@ -220,6 +214,13 @@ class Platform:
 
     def _find(self, entry: Entry) -> Scripted:
         return self.runs[entry["ref"]]
+
+
+def _answer(run: Scripted, call: str, usual: Callable[[], Entry]) -> Entry:
+    answer = run.next_answer(call, None)
+    if answer == AWAY:
+        raise Away
+    return usual() if answer is None else answer
 
 
 def ready_message(ref: str, payload: Entry, **changes: Any) -> Entry:

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tickwork.conformance.bench import LAMBDA, LEASE, SQS, Bench, Failed
-from tickwork.conformance.scenarios import SCENARIOS, Scenario
+from tickwork.conformance.rules import Scenario
+from tickwork.conformance.scenarios import SCENARIOS
 
 LOG_LINES_SHOWN = 15
 JOURNAL_LINES_SHOWN = 40

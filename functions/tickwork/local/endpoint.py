@@ -1,6 +1,9 @@
-"""The embedded AWS endpoint: MiniStack in an environment of its own, bound to 127.0.0.1.
+"""The local AWS endpoint: MiniStack in an environment of its own, bound to 127.0.0.1.
 
-It saves its state only on a clean end, so it is always asked to end and given time for it.
+The one launcher: `make run` keeps its state from session to session, the end-to-end tests and the load test deploy the
+real stacks onto one that is fresh. It saves its state only on a clean end, so it is always asked to end and given time
+for it. It has its own Python environment because it pins botocore, and because whatever can be imported there can be
+imported in every function it runs: what is missing from the package would not be noticed.
 """
 
 from __future__ import annotations
@@ -8,23 +11,32 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import urllib3
 
 from tickwork.core.errors import TickworkError
 
 HEALTHY_WITHIN_S = 60.0
-ENDS_WITHIN_S = 20.0
-_LOCAL_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": "us-east-1"}
+SAVES_WITHIN_S = 20.0
+ENDS_WITHIN_S = 8.0
+"""With nothing to save: what is still busy then is a function that nobody waits for."""
+LOG_CHARS_SHOWN = 2_000
+REGION = "us-east-1"
+_LOCAL_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_DEFAULT_REGION": REGION}
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ")
 
 
 class EndpointFailed(TickworkError):
-    """The embedded endpoint did not start."""
+    """The local endpoint did not start."""
 
 
 def client_environ(port: int) -> dict[str, str]:
@@ -32,14 +44,33 @@ def client_environ(port: int) -> dict[str, str]:
     return {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **_LOCAL_CREDENTIALS}
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Endpoint:
-    """A MiniStack process. `python` is the interpreter of its environment, `state` where it keeps its state."""
+    """A MiniStack process, and the functions that it runs as its children.
+
+    `python`: the interpreter of its environment. `state`: where it keeps its state; without, it starts empty and leaves
+    nothing. `roles_enforced`: every call is checked against the caller's IAM policies.
+    """
 
     def __init__(
-        self, *, python: Path, port: int, state: Path, log: Path, extra: Mapping[str, str] | None = None
+        self,
+        *,
+        log: Path,
+        port: int | None = None,
+        python: Path | None = None,
+        state: Path | None = None,
+        roles_enforced: bool = False,
     ) -> None:
-        self._python, self.port, self._state, self._log = python, port, state, log
-        self._extra = dict(extra or {})
+        self.port = port or free_port()
+        self._log, self._roles_enforced = log, roles_enforced
+        self._state = None if state is None else state.absolute()
+        self._python = (python or default_python()).absolute()
+        self._scratch: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -51,55 +82,99 @@ class Endpoint:
         assert self._process is not None
         return self._process.pid
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def start(self) -> None:
-        """Start and wait until it is healthy. EndpointFailed says where its log is."""
+        """Start and wait until it is healthy. EndpointFailed says where its log is, and how it ends."""
         if not self._python.exists():
-            raise EndpointFailed(f"{self._python} is missing: run `make setup`")
-        self._state.mkdir(parents=True, exist_ok=True)
+            raise EndpointFailed(f"{self._python} is missing: run `make setup`, or name it with TICKWORK_MINISTACK")
+        if self._state is not None:
+            self._state.mkdir(parents=True, exist_ok=True)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        environ = os.environ | {
-            "GATEWAY_PORT": str(self.port),
-            "BIND_HOST": "127.0.0.1",
-            "IOT_MTLS_ENABLED": "0",
-            "PERSIST_STATE": "1",
-            "S3_PERSIST": "1",
-            "STATE_DIR": str(self._state),
-            **self._extra,
-        }
+        self._scratch = Path(tempfile.mkdtemp(prefix="tickwork-endpoint-"))
         with self._log.open("ab") as log:
             # A session of its own: Ctrl-C reaches tickwork, which then ends it in order.
             self._process = subprocess.Popen(
-                [self._python, "-m", "ministack"], env=environ, stdout=log, stderr=log, start_new_session=True
+                [self._python, "-m", "ministack"],
+                cwd=self._scratch,
+                env=self._environ(self._scratch),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         self._wait_until_healthy()
 
     def stop(self) -> bool:
         """End it; False when it had to be killed (its state since the start is then lost)."""
-        process = self._process
-        if process is None or process.poll() is not None:
-            return True
-        process.send_signal(signal.SIGTERM)
-        try:
+        process, ended = self._process, True
+        if process is not None:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                ended = _ends(process, ENDS_WITHIN_S if self._state is None else SAVES_WITHIN_S)
+            with suppress(ProcessLookupError):  # the functions are in its process group, and go with it
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait(ENDS_WITHIN_S)
-            return True
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(ENDS_WITHIN_S)
-            return False
+            self._process = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        return ended
 
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    def _environ(self, scratch: Path) -> Mapping[str, str]:
+        """Only what it needs: the functions inherit it, and must not find anything that AWS would not give them. Its
+        temporary folders (one for each function's code) land in `scratch`, and go with it."""
+        environ = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        environ |= {
+            "HOME": str(scratch),
+            "TMPDIR": str(scratch),
+            "BIND_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(self.port),
+            "MINISTACK_REGION": REGION,
+            "AUTH": "true" if self._roles_enforced else "false",
+            "IOT_MTLS_ENABLED": "0",
+            "SFTP_ENABLED": "0",
+            "LOG_LEVEL": os.environ.get("MINISTACK_LOG_LEVEL", "WARNING"),
+        }
+        if self._state is not None:
+            environ |= {
+                "PERSIST_STATE": "1",
+                "STATE_DIR": str(self._state),
+                "S3_PERSIST": "1",
+                "S3_DATA_DIR": str(self._state / "s3"),
+            }
+        return environ
 
     def _wait_until_healthy(self) -> None:
         deadline_s = time.monotonic() + HEALTHY_WITHIN_S
         while time.monotonic() < deadline_s:
             if not self.is_running():
-                raise EndpointFailed(f"the AWS endpoint ended at once: is port {self.port} taken? See {self._log}")
+                raise self._failed(f"ended at once (is port {self.port} taken?)")
             if is_healthy(self.url):
                 return
             time.sleep(0.1)
+        raise self._failed(f"was not healthy within {HEALTHY_WITHIN_S:.0f} s")
+
+    def _failed(self, how: str) -> EndpointFailed:
         self.stop()
-        raise EndpointFailed(f"the AWS endpoint was not healthy within {HEALTHY_WITHIN_S:.0f} s: see {self._log}")
+        end = self._log.read_text(encoding="utf-8", errors="replace")[-LOG_CHARS_SHOWN:].strip()
+        return EndpointFailed(
+            f"the AWS endpoint {how}; its log is {self._log}" + (f" and ends with\n{end}" if end else "")
+        )
+
+
+def _ends(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def is_healthy(url: str) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import queue
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 
-BODY_BYTES_MAX = 6 * 1024 * 1024
-"""Lambda's own limit of a request."""
+from tickwork.local.http_server import Answer, HttpHandler, HttpServer, Request, not_allowed, unreadable
+
+RESOLVERS = 8
+"""Requests handled at once. A resolver keeps the request it is at in itself, as a Lambda handles one at a time."""
 
 
 class _Context:
@@ -22,77 +23,57 @@ class _Context:
     aws_request_id = "local"
 
 
-RESOLVERS = 8
-"""Requests handled at once. A resolver keeps the request it is at in itself, as a Lambda handles one at a time."""
-
-
-def serve(build: Callable[[], APIGatewayHttpResolver], port: int) -> ThreadingHTTPServer:
+def serve(build: Callable[[], APIGatewayHttpResolver], port: int) -> HttpServer:
     """A server on 127.0.0.1, not yet serving: call `serve_forever`, and `shutdown` from another thread."""
     free: queue.SimpleQueue[APIGatewayHttpResolver] = queue.SimpleQueue()
     for _ in range(RESOLVERS):
         free.put(build())
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgement of its headers
-
-        def do_GET(self) -> None:
-            self._handle()
-
-        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
-
-        def _handle(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            if length > BODY_BYTES_MAX or length < 0:
-                self._answer(413, {"content-type": "application/problem+json"}, _TOO_LARGE)
-                self.close_connection = True
-                return
-            event = _event(self.command, self.path, dict(self.headers.items()), self.rfile.read(length))
+    class Handler(HttpHandler):
+        def respond(self, request: Request) -> Answer:
             app = free.get()
             try:
-                answer = app.resolve(event, _Context())  # type: ignore[arg-type]
+                return _answer(app, request)
             finally:
                 free.put(app)
-            self._answer(answer["statusCode"], answer.get("headers") or {}, str(answer["body"]).encode())
 
-        def _answer(self, status: int, headers: dict[str, Any], body: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, str(value))
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """Requests are not logged: the answers are in the ledger."""
-
-    return _Server(("127.0.0.1", port), Handler)
+    return HttpServer(Handler, port)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-    """With the default of 5 a few workers that connect at once wait a second for the system to try again."""
+def _answer(app: APIGatewayHttpResolver, request: Request) -> Answer:
+    """A path that is there, asked for with another method, is told so here; all else is the resolver's to answer."""
+    try:
+        target = urlsplit(request.target)
+    except ValueError as error:
+        return unreadable(f"its target is no URL: {error}")
+    path = unquote(target.path)
+    methods = _methods_at(app, path)
+    if methods and request.method not in methods:
+        allowed = ", ".join(sorted({*methods, "OPTIONS"} | ({"HEAD"} if "GET" in methods else set())))
+        if request.method == "OPTIONS":
+            return Answer(204, headers={"Allow": allowed})
+        return not_allowed(request.method, path, allowed)
+    found = app.resolve(_event(request, path, target.query), _Context())  # type: ignore[arg-type]
+    headers = {name: str(value) for name, value in (found.get("headers") or {}).items()}
+    return Answer(found["statusCode"], str(found["body"]).encode(), headers)
 
 
-_TOO_LARGE = (
-    b'{"type":"urn:tickwork:problem:body-too-large","title":"The body is too large","status":413,'
-    b'"detail":"a request has at most 6 MiB: send fewer entries at a time"}'
-)
+def _methods_at(app: APIGatewayHttpResolver, path: str) -> set[str]:
+    """The methods of the routes at a path: the resolver has no other way to ask."""
+    routes = app._static_routes + app._dynamic_routes
+    return {str(route.method) for route in routes if route.rule.match(path)}
 
 
-def _event(method: str, target: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
+def _event(request: Request, path: str, query: str) -> dict[str, Any]:
     """An event of the HTTP API's payload format 2.0."""
-    parts = urlsplit(target)
-    path = unquote(parts.path)
     return {
         "version": "2.0",
         "routeKey": "$default",
         "rawPath": path,
-        "rawQueryString": parts.query,
-        "headers": {name.lower(): value for name, value in headers.items()},
-        "queryStringParameters": dict(parse_qsl(parts.query, keep_blank_values=True)),
-        "requestContext": {"http": {"method": method, "path": path}, "stage": "$default"},
-        "body": base64.b64encode(body).decode() if body else "",
-        "isBase64Encoded": bool(body),
+        "rawQueryString": query,
+        "headers": {name.lower(): value for name, value in request.headers.items()},
+        "queryStringParameters": dict(parse_qsl(query, keep_blank_values=True)),
+        "requestContext": {"http": {"method": request.method, "path": path}, "stage": "$default"},
+        "body": base64.b64encode(request.body).decode() if request.body else "",
+        "isBase64Encoded": bool(request.body),
     }

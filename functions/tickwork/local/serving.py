@@ -5,20 +5,20 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from tickwork.api.app import build_app
 from tickwork.aws.push_http import SocketPoster
-from tickwork.aws.wiring import aws_ports, sqs_client
-from tickwork.core.errors import WorldError
+from tickwork.aws.wiring import aws_ports
 from tickwork.flows.runs.pushing import Pusher, push_some
+from tickwork.local.loops import keep_doing, run_together
 from tickwork.local.server import serve
 from tickwork.local.signals import LineSignals, log_lines_to_stderr
 from tickwork.local.windows import Windows
-from tickwork.ports import PUSH_POOL, Ports
+from tickwork.ports import PUSH_POOL
 from tickwork.settings import BadSetting, PushSecrets, Settings
 
 PUSH_WAIT_S = 5
-PAUSE_S = 1.0
 
 
 def serve_api_until_told(port: int) -> None:
@@ -34,7 +34,7 @@ def serve_api_until_told(port: int) -> None:
 def serve_windows_until_told() -> None:
     log_lines_to_stderr()
     settings = Settings.from_environ()
-    windows = Windows(aws_ports(settings, LineSignals()), sqs_client(long_poll=True), settings.prefix)
+    windows = Windows(aws_ports(settings, LineSignals(), receives=True))
     _on_end(windows.stop)
     windows.run()
 
@@ -49,20 +49,13 @@ def serve_push_until_told(threads: int) -> None:
     pusher = Pusher(SocketPoster(allow_private=settings.push_private), PushSecrets.from_environ().secrets)
     ending = threading.Event()
     _on_end(ending.set)
-    pool = [threading.Thread(target=_push_until, args=(ending, ports, pusher)) for _ in range(threads)]
-    for thread in pool:
-        thread.start()
-    for thread in pool:
-        thread.join()
-
-
-def _push_until(ending: threading.Event, ports: Ports, pusher: Pusher) -> None:
-    while not ending.is_set():
-        try:
-            push_some(ports, pusher, PUSH_POOL, wait_s=PUSH_WAIT_S)
-        except WorldError as error:
-            ports.signals.log("push_failed", error=repr(error))
-            ending.wait(PAUSE_S)
+    push = partial(push_some, ports, pusher, PUSH_POOL, wait_s=PUSH_WAIT_S)
+    run_together(
+        [
+            partial(keep_doing, push, name=f"pusher-{number}", stopping=ending, signals=ports.signals)
+            for number in range(threads)
+        ]
+    )
 
 
 def _on_end(stop: Callable[[], None]) -> None:

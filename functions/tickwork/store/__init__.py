@@ -1,1 +1,1 @@
-"""Two interpreters of the same writes: the in-memory store and the DynamoDB one. One conformance suite holds both."""
+"""The store over DynamoDB. `testing/memory.py` interprets the same writes; one conformance suite holds both."""

@@ -1,7 +1,7 @@
-"""Faults as a swarm: each seed draws which classes exist at all, and how often each strikes.
+"""Which faults a simulated history has: each seed draws which classes of faults there are, and how often each strikes.
 
-With every class always on, the loudest hides the rest; with whole classes off, each gets histories of its own.
-`CLASSES` is the list: the range of a class's rate, per opportunity, where it is on.
+If every class were always on, the most frequent one would hide the others. `CLASSES` lists them, each with the range
+that its rate is drawn from where it is on.
 """
 
 from __future__ import annotations

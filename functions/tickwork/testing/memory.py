@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import Index, Table
@@ -39,6 +40,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._tables: dict[str, dict[str, dict[str, Item]]] = defaultdict(lambda: defaultdict(dict))
         self._sorted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        self._ordered: dict[str, list[str]] = defaultdict(list)
 
     def get(self, table: Table, key: Item) -> Item | None:
         item = self._find(table, key)
@@ -65,7 +67,26 @@ class MemoryStore:
         return index_page(table, index, partition, self.items(table), limit=limit, after=after, descending=descending)
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
-        return scan_page(table, self.items(table), limit=limit, after=after)
+        found = list(islice(self._from(table, None if after is None else table.key_of(after)), limit + 1))
+        page = [dict(item) for item in found[:limit]]
+        return page, page[-1] if len(found) > limit else None
+
+    def _from(self, table: Table, after: tuple[str, str] | None) -> Iterator[Item]:
+        """The items of a table after a key, partition by partition."""
+        partitions, sort = self._partitions(table), ""
+        begin = 0
+        if after is not None:
+            begin, sort = bisect_left(partitions, after[0]), after[1]
+        for name in partitions[begin:]:
+            order = self._sorted[table.name][name]
+            first = bisect_right(order, sort) if after is not None and name == after[0] else 0
+            yield from (self._tables[table.name][name][key] for key in order[first:])
+
+    def _partitions(self, table: Table) -> list[str]:
+        """The names of a table's partitions in order. They are never taken away, so their number tells a new one."""
+        if len(self._ordered[table.name]) != len(self._tables[table.name]):
+            self._ordered[table.name] = sorted(self._tables[table.name])
+        return self._ordered[table.name]
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
         _check_transaction(writes)

@@ -1,4 +1,4 @@
-"""The ports of one simulated process. Clock, ids and signals are here; the store and the sender in their own modules.
+"""The ports of one simulated process. Clock, ids and signals are here; the store and the queues in their own modules.
 
 Reading a clock does not park: time passes at the calls around it, which is where a real process loses it too.
 """

@@ -2,7 +2,7 @@
 
 A queue delivers: when a message becomes visible, its consumer is started with it; or it is pulled from: then its
 consumer is told that there is something, and takes it. What the consumer does not delete comes back after the
-visibility timeout. `SimSender`, `SimReceiver` and `SimSqs` are what one process sees.
+visibility timeout. `SimSender` and `SimReceiver` are what one process sees.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import batched
-from typing import TYPE_CHECKING, Protocol
-
-from botocore.exceptions import ClientError
+from typing import TYPE_CHECKING
 
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
@@ -38,6 +36,10 @@ class Message:
     visible_at_ms: int
     sent_at_ms: int
     receives: int = 0
+
+    @property
+    def received(self) -> InMessage:
+        return InMessage(str(self.id), self.body)
 
 
 class SimQueue:
@@ -220,7 +222,7 @@ class SimReceiver:
             return found
 
         found = self._process.call(f"receive {queue}", limit, effect)
-        return [InMessage(str(message.id), message.body) for message in found]
+        return [message.received for message in found]
 
     def hide(self, queue: str, receipt: str, seconds: int) -> None:
         source = self._process.world.queues[queue]
@@ -229,38 +231,3 @@ class SimReceiver:
     def delete(self, queue: str, receipt: str) -> None:
         source = self._process.world.queues[queue]
         self._process.call("delete message", (queue, receipt), lambda: source.delete(int(receipt)))
-
-
-class Caller(Protocol):
-    def call[T](self, verb: str, detail: object, effect: Callable[[], T]) -> T: ...
-
-
-class Delays(Protocol):
-    def delay(self, message_id: int, delay_ms: int) -> None: ...
-
-
-class SimSqs:
-    """The two calls of an SQS client that `aws.ticks` makes, as one process sees them."""
-
-    def __init__(self, process: Caller, queue: Delays) -> None:
-        self._process = process
-        self._queue = queue
-
-    def get_queue_url(self, *, QueueName: str) -> dict[str, str]:  # noqa: N803 - boto3's spelling
-        return {"QueueUrl": QueueName}
-
-    def change_message_visibility(
-        self,
-        *,
-        QueueUrl: str,  # noqa: N803
-        ReceiptHandle: str,  # noqa: N803
-        VisibilityTimeout: int,  # noqa: N803
-    ) -> None:
-        try:
-            self._process.call(
-                "delay tick",
-                f"{QueueUrl} {VisibilityTimeout} s",
-                lambda: self._queue.delay(int(ReceiptHandle), VisibilityTimeout * 1_000),
-            )
-        except WorldError as error:
-            raise ClientError({"Error": {"Code": "RequestThrottled"}}, "ChangeMessageVisibility") from error

@@ -1,4 +1,4 @@
-"""What simulated processes, queues and stores need of the world they live in. A test's world has at least this."""
+"""What simulated processes, queues and stores need of the world around them: a test that runs them provides this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run in the hands of this worker: its message read, its receipt, its lease, its stop flag.
+"""One run as this worker holds it: its message, the receipt of that, its lease, and whether it has to stop.
 
 The wire form is docs/worker-protocol.md; unknown fields are ignored, so that the platform may add some.
 """

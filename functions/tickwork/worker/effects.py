@@ -1,7 +1,7 @@
-"""Side effects as a harness sees them: what a job has changed, as a multiset of texts.
+"""The side effects of a job, as the harness of `tickwork verify` sees them: a multiset of texts.
 
-Each observer says what is there now; the harness takes the difference. Those that see an effect at the moment it
-happens can crash the attempt right after it (`after_effect`), as a kill -9 would.
+Each observer says what is there now; the harness takes the difference. Observers that see an effect at the moment it
+happens can end the attempt right after it (`after_effect`), as a kill -9 would.
 """
 
 from __future__ import annotations

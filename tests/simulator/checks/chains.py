@@ -149,6 +149,8 @@ class ChainChecks:
         is_paused = any(
             pause["from_ms"] <= passed_ms < pause.get("until_ms", passed_ms + 1) for pause in before.get("pauses", ())
         )
+        if status == "missing" and self._is_planned_anew(before, after):
+            return
         if is_paused and status not in ("skipped", "cancelled") and after["status"] != "error":
             raise Violation("cancelled-stays", f"{before['job_id']} passed {passed_ms}, {status}, while it was paused")
 

@@ -7,33 +7,41 @@ from dataclasses import replace
 from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch
+from tickwork.core.audit import passes
 from tickwork.core.dispatch import slices
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.writes import Item, Put
-from tickwork.flows.audit import reconciling
+from tickwork.flows.audit import auditing, checking_jobs, mending, reconciling
 from tickwork.flows.dispatch import windows
-from tickwork.flows.dispatch.sending import Sent
 from tickwork.flows.jobs import registering
 from tickwork.ports import Ports
 
 
 def _no_audit() -> Sequence[Patch]:
-    return [(reconciling, "_audit", lambda *_: None)]
+    return [(reconciling, "audit_ledger", lambda *_: None)]
 
 
 def _audit_only_once() -> Sequence[Patch]:
-    return [(reconciling, "AUDITS", {"audited": 300})]
+    return [(auditing, "AUDITS", {"audited": 300})]
 
 
 def _audit_moves_on() -> Sequence[Patch]:
-    right = reconciling._audit_range
+    right = auditing._audit_some
 
-    def wrong(*arguments: Any) -> bool:
-        right(*arguments)
-        return True
+    def wrong(*arguments: Any) -> Any:
+        _, passed = right(*arguments)
+        return [], passed
 
-    return [(reconciling, "_audit_range", wrong), (reconciling, "AUDITS", {"audited": 300})]
+    return [(auditing, "_audit_some", wrong), (auditing, "AUDITS", {"audited": 300})]
+
+
+def _open_buckets_forgotten() -> Sequence[Patch]:
+    return [(reconciling, "look_at_open_buckets", lambda *_: None)]
+
+
+def _retry_not_restored() -> Sequence[Patch]:
+    return [(mending, "_restore_retry", lambda *_: 0)]
 
 
 def _audit_begins_at_cursor() -> Sequence[Patch]:
@@ -41,24 +49,24 @@ def _audit_begins_at_cursor() -> Sequence[Patch]:
 
     def wrong(slice_id: str, second: int) -> Put:
         write = right(slice_id, second)
-        late: Item = dict.fromkeys(reconciling.AUDITS, second - 1)
+        late: Item = dict.fromkeys(passes.AUDITS, second - 1)
         return replace(write, item={**write.item, **late})
 
     return [(slices, "first_lease", wrong)]
 
 
 def _lapsed_not_woken() -> Sequence[Patch]:
-    return [(reconciling, "_wake_lapsed", lambda *_: Sent())]
+    return [(mending, "_wakings", lambda *_: [])]
 
 
 def _deleted_job_stops_pass() -> Sequence[Patch]:
-    right = reconciling._replace_next
+    right = checking_jobs._replace_next
 
     def wrong(ports: Ports, read: Any) -> int:
         registering.get_job(ports, read.job_id)
         return right(ports, read)
 
-    return [(reconciling, "_replace_next", wrong)]
+    return [(checking_jobs, "_replace_next", wrong)]
 
 
 def _poison_stops_slice() -> Sequence[Patch]:

@@ -10,7 +10,7 @@ from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger import lifecycle
 
 EVENTS = sorted({event for _, event in lifecycle.TRANSITIONS})
-PAIRS = list(itertools.product(sorted(lifecycle.MEANING), EVENTS))
+PAIRS = list(itertools.product([lifecycle.ABSENT, *sorted(lifecycle.MEANING)], EVENTS))
 
 
 @pytest.mark.parametrize(("status", "event"), PAIRS, ids="-".join)
@@ -29,10 +29,10 @@ def test_only_the_dead_come_back_and_only_by_a_replay() -> None:
 
 def test_every_state_can_be_reached_and_left_or_is_an_end() -> None:
     reached = {lifecycle.PENDING, *lifecycle.TRANSITIONS.values()}
-    left = {status for status, _ in lifecycle.TRANSITIONS}
+    left = {status for status, _ in lifecycle.TRANSITIONS} - {lifecycle.ABSENT}
     assert reached == set(lifecycle.MEANING)
     assert set(lifecycle.MEANING) - left <= lifecycle.ENDED
 
 
-def test_queued_is_derived_and_never_stored() -> None:
-    assert lifecycle.QUEUED not in lifecycle.MEANING
+def test_queued_and_absent_are_never_stored() -> None:
+    assert not {lifecycle.QUEUED, lifecycle.ABSENT} & lifecycle.MEANING.keys()

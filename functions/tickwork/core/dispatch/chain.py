@@ -113,7 +113,8 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
         if key == due:
             writes.append(end_pending(key, lifecycle.SKIP, skipped.reason, now_ms, retention_s))
         else:
-            record = Run(key, lifecycle.SKIPPED, ended_at_ms=now_ms, reason=skipped.reason).to_item()
+            unborn = lifecycle.after(lifecycle.ABSENT, lifecycle.SKIP)
+            record = Run(key, unborn, ended_at_ms=now_ms, reason=skipped.reason).to_item()
             record["expires_at_s"] = now_ms // SECOND_MS + retention_s
             writes.append(Put(TIMERS, record, UNSTARTED))
     if step.next is not None:

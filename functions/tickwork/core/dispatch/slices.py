@@ -7,13 +7,15 @@ holder may have moved meanwhile, cannot go back). See docs/lease-protocol.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.items import Record, read_by
 from tickwork.core.ledger.tables import LEASES
-from tickwork.core.ledger.writes import Absent, Check, Is, Item, Missing, Put, Update, all_of, any_of
+from tickwork.core.ledger.writes import Absent, Check, Is, Missing, Put, Update, all_of, any_of
 
 LEASE_TTL_MS = 10_000
 RENEW_AFTER_MS = 3_000
@@ -31,16 +33,34 @@ NEAR_HORIZON_MS = 3_600_000
 requests signed by a clock further off than 15 minutes are refused by AWS before they write anything."""
 
 
+_PLACE = re.compile(r"(\d{8}#\d{4}#.*)?", re.ASCII)
+_TICK_MAP = re.compile(rf"[0-9a-f]{{0,{TICK_MAP_S // 4 + 1}}}")
+
+
+def _place(value: str) -> str:
+    if not _PLACE.fullmatch(value):
+        raise ValueError(f"{value[:40]!r} is no place of a backlog")
+    return value
+
+
+def _map(value: str) -> str:
+    if not _TICK_MAP.fullmatch(value):
+        raise ValueError(f"{value[:40]!r} is no map of ticks")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
-class SliceLease:
+class SliceLease(Record):
     """The lease of a slice and its cursors, all seconds since 1970.
 
     `closing`: windows up to here have been announced; `done`: they have been read and sent. `ticking`: ticks up
     to here are being issued; `ticked`: they have been. `audited`: the ledger has been read a second time up to here,
     some minutes after; `audited_hour` and `audited_day`: a third and a fourth time. `late_from` to `late_until`: the
-    seconds that an outage left behind `done`, served up to the place `late_at` (core/backlog; no backlog: 0).
-    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (core/slices).
+    seconds that an outage left behind `done`, served up to the place `late_at` (see `backlog`; none: 0).
+    `tick_base` and `tick_map`: which seconds are known to have their tick, a bit each (`has_tick`).
     """
+
+    WHOLE: ClassVar[bool] = True
 
     slice: str
     token: int = 0
@@ -55,19 +75,9 @@ class SliceLease:
     audited_day: int = 0
     late_from: int = 0
     late_until: int = 0
-    late_at: str = ""
+    late_at: str = read_by(_place, "")
     tick_base: int = 0
-    tick_map: str = ""
-
-    def to_item(self) -> Item:
-        return {name: getattr(self, name) for name in _LEASE_FIELDS}
-
-    @classmethod
-    def from_item(cls, item: Item) -> Self:
-        return cls(**{name: item[name] for name in _LEASE_FIELDS if name in item})
-
-
-_LEASE_FIELDS = tuple(f.name for f in fields(SliceLease))
+    tick_map: str = read_by(_map, "")
 
 
 def first_lease(slice_id: str, second: int) -> Put:

@@ -7,17 +7,15 @@ neither pass it nor fire it. It is recorded as cancelled, with the version that 
 
 from __future__ import annotations
 
-from tickwork.core.jobs.definitions import ACTIVE, Job, Next
+from tickwork.core.jobs.definitions import ACTIVE, KEPT, Job, Next
 from tickwork.core.jobs.occurrences import materialise
-from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger import items, lifecycle
 from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.writes import AllOf, Is, Item, Update, Write, all_of
 
-_KEPT = frozenset({"job_id", "team", "name", "created_at_ms", "fired_through_ms", "last", "pauses"})
-"""Attributes of a job that no change of its definition touches: others write them meanwhile."""
-
-_OPTIONAL = ("catch_up", "exact_reason", "reason", "scheduled_since_ms")
+_TOUCHED = items.attributes_of(Job) - items.attributes_of(Job, KEPT)
+"""Attributes that a change of a job's definition writes, or takes away."""
 
 
 def as_read(job: Job) -> AllOf:
@@ -38,8 +36,8 @@ def occurrence_kept(job: Job, now_ms: int) -> Next | None:
 
 def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: int) -> tuple[Write, ...]:
     """The transaction that turns `job`, as it was read, into `changed`, whose `next` has been chosen."""
-    item = {name: value for name, value in changed.to_item().items() if name not in _KEPT}
-    gone = tuple(name for name in _OPTIONAL if name not in item)
+    item = {name: value for name, value in changed.to_item().items() if name in _TOUCHED}
+    gone = tuple(sorted(_TOUCHED - item.keys()))
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=item, remove=gone)]
     before, after = job.next_key(cell), changed.next_key(cell)
     if before is not None and before != after:

@@ -1,4 +1,8 @@
-"""The occurrences of a job: which comes after an instant, and the pending item that it is born as."""
+"""Which occurrence of a job comes after an instant, and the ledger item that is written for it.
+
+Owns both questions. Refuses to know whether the occurrence before it fired. Protects one-run: the item is put only
+where there is none that has started.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +42,11 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
 
 
 def named_calendars(job: Job) -> list[str]:
-    """The ids of the calendars that the job's schedule excludes by: `name` is one of the job's own team."""
+    """The ids of the calendars that the job's schedule excludes by: `name` is one of the job's own team. What is
+    none is left out here, and refused when an occurrence is asked for."""
     named = job.schedule.get("calendars")
-    return list(named["exclude"]) if named else []
+    names = named.get("exclude") if isinstance(named, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def planned_with(job: Job) -> str:

@@ -8,9 +8,10 @@ pause still runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+
+from tickwork.core.ledger.items import Record
 
 PAUSES_KEPT_MAX = 10
 """More than this many between two occurrences of a job, and the oldest is forgotten: what it covered then runs late."""
@@ -19,7 +20,7 @@ REASON_CHARS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Record):
     """Occurrences with from_ms <= nominal time < until_ms are skipped; `until_ms` 0: until somebody resumes the job."""
 
     by: str
@@ -34,15 +35,6 @@ class Pause:
     @property
     def skip_reason(self) -> str:
         return f"paused by {self.by}: {self.reason}"[:REASON_CHARS_MAX]
-
-    def to_item(self) -> dict[str, Any]:
-        item: dict[str, Any] = {"by": self.by, "reason": self.reason, "from_ms": self.from_ms}
-        optional = (("until_ms", self.until_ms), ("resumed_by", self.resumed_by))
-        return item | {name: value for name, value in optional if value}
-
-    @classmethod
-    def from_item(cls, item: Mapping[str, Any]) -> Self:
-        return cls(**item)
 
 
 def pause_at(pauses: Sequence[Pause], scheduled_at_ms: int) -> Pause | None:

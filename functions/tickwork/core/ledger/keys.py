@@ -11,6 +11,8 @@
 | calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
 | calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
 | slot of a resource | resources | `team#name` | `NNNN` | start; the attempt's end deletes it | start | `max_concurrency` |
+| bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
+| place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
 
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
@@ -29,8 +31,8 @@ from tickwork.core.instants import SECOND_MS, second_of
 
 BUCKET_S = 60
 
-_PARTITION = re.compile(r"([a-z0-9-]{1,20})#(\d{4})#(\d{8})", re.ASCII)
-_SORT = re.compile(
+_REF = re.compile(
+    r"([a-z0-9-]{1,20})#(\d{4})#(\d{8})\|"
     r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})(?:#(retry\.\d{1,3}))?",
     re.ASCII,
 )
@@ -101,11 +103,10 @@ def second_in(sk: str) -> int:
 def parse_ledger_key(pk: str, sk: str) -> LedgerKey:
     """The inverse of `LedgerKey.pk` and `.sk`. ValueError for anything else, also for a bucket that is not the
     second's own: a forged ref must not reach a partition it does not belong to."""
-    partition, sort = _PARTITION.fullmatch(pk), _SORT.fullmatch(sk)
-    if not partition or not sort:
-        raise ValueError(f"not a ledger key: {pk[:60]!r}, {sk[:200]!r}")
-    cell, shard, bucket = partition.groups()
-    second, team, name, scheduled, kind = sort.groups()
+    found = _REF.fullmatch(f"{pk}|{sk}")
+    if not found:
+        raise ValueError(f"not a ledger key: {str(pk)[:60]!r}, {str(sk)[:200]!r}")
+    cell, shard, bucket, second, team, name, scheduled, kind = found.groups()
     if bucket_of(int(second)) != int(bucket):
         raise ValueError(f"second {second} is not in bucket {bucket}")
     return LedgerKey(cell, int(shard), int(second) * SECOND_MS, team, name, int(scheduled) * SECOND_MS, kind or "")
@@ -115,6 +116,16 @@ def parse_ref(ref: str) -> LedgerKey:
     """The key a `ref` names; ValueError when it is none."""
     pk, _, sk = ref.partition("|")
     return parse_ledger_key(pk, sk)
+
+
+def open_bucket_place(look_at_s: int, bucket: int) -> str:
+    """Sort key of a bucket that is to be read again: what is due comes first."""
+    return f"{look_at_s:010d}#{bucket:08d}"
+
+
+def open_buckets_due(now_s: int) -> tuple[str, str]:
+    """Sort-key bounds (inclusive) of the buckets that are to be read by now."""
+    return "0", f"{now_s:010d}#~"
 
 
 def slice_key(cell: str, slice_no: int) -> str:
@@ -152,6 +163,13 @@ def resource_key(team: str, name: str) -> str:
 def slot_range(count: int) -> tuple[str, str]:
     """Sort-key bounds (inclusive) of the first `count` slots of a resource."""
     return f"{0:04d}", f"{count - 1:04d}"
+
+
+def slot_number(sort_key: str) -> int:
+    """The number of a slot from its sort key; ValueError when it is none."""
+    if not re.fullmatch(r"\d{4}", sort_key, re.ASCII):
+        raise ValueError(f"not a slot: {sort_key[:40]!r}")
+    return int(sort_key)
 
 
 def slot_name(resource: str, number: int) -> str:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from tickwork.core.errors import InvariantViolated
 
+ABSENT = "absent"
+"""What stands where no item does. Never stored."""
+
 PENDING = "pending"
 RUNNING = "running"
 WAITING = "waiting"
@@ -16,6 +19,7 @@ DEAD = "dead"
 SKIPPED = "skipped"
 CANCELLED = "cancelled"
 SPENT = "spent"
+EXPIRED = "expired"
 QUEUED = "queued"
 
 MEANING = {
@@ -26,19 +30,24 @@ MEANING = {
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
     CANCELLED: "cancelled: before it started, while it waited for a retry, or by its worker when it was asked to",
+    EXPIRED: "not started for so long that it cannot run any more, with the reason",
     SPENT: "a retry item whose attempt has started, or is no longer wanted",
 }
-ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, SPENT})
+ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
 
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
 REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
+EXPIRE, MATERIALISE = "expire", "materialise"
 
 TRANSITIONS = {
+    (ABSENT, MATERIALISE): PENDING,
+    (ABSENT, SKIP): SKIPPED,
     (PENDING, START): RUNNING,
     (PENDING, SKIP): SKIPPED,
     (PENDING, CANCEL): CANCELLED,
     (PENDING, SPEND): SPENT,
+    (PENDING, EXPIRE): EXPIRED,
     (WAITING, START): RUNNING,
     (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,
@@ -58,3 +67,8 @@ def after(status: str, event: str) -> str:
         return TRANSITIONS[status, event]
     except KeyError:
         raise InvariantViolated(f"a run that is {status!r} cannot {event!r}") from None
+
+
+def born() -> str:
+    """The status in which an item is materialised."""
+    return after(ABSENT, MATERIALISE)

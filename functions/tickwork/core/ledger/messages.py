@@ -15,11 +15,55 @@ from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.ledger.work import Work
 
 MESSAGE_VERSION = 1
+READY_CHARS_MAX = 1_048_576
+"""What SQS carries at most: a longer one has not come through it."""
+TICK_CHARS_MAX = 1_000
+"""Ten times the longest tick of ours, with room for fields of later versions."""
+
+LEVELS_MAX = 200
+"""Of lists and objects in a message: twice what a payload may have. What is read may have to be written again, by
+writers that give up at another depth than the reader."""
+
 _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def compact_json(value: object) -> str:
     return _COMPACT.encode(value)
+
+
+def _read_object(text: str, chars_max: int) -> dict[str, Any]:
+    """The JSON object of a message's body. ValueError for whatever else anybody may have put into the queue."""
+    if len(text) > chars_max:
+        raise ValueError(f"{len(text)} characters, at most {chars_max} are read")
+    try:
+        body = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(body, dict):
+        raise ValueError("not an object")
+    if text.count("[") + text.count("{") > LEVELS_MAX and _has_levels_over(body, LEVELS_MAX):
+        raise ValueError(f"nested in more than {LEVELS_MAX} levels")
+    return body
+
+
+def _has_levels_over(value: object, levels_max: int) -> bool:
+    """Whether lists and objects stand in more levels than that. Level by level, not by recursion."""
+    level: list[object] = [value]
+    for _ in range(levels_max):
+        inner: list[object] = []
+        for one in level:
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        level = inner
+    return any(isinstance(one, dict | list) for one in level)
+
+
+def _checked(body: dict[str, Any], kinds: dict[str, type]) -> dict[str, Any]:
+    """ValueError when one of the names is missing, or of another type (a boolean is no number)."""
+    for name, kind in kinds.items():
+        value = body.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"{name!r} is missing, or not {kind.__name__}")
+    return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +118,7 @@ class ReadyMessage:
 
 def read_ready(text: str) -> dict[str, Any]:
     """A ready message as it travels. ValueError when it is none: its names and types are checked, its refs parsed."""
-    body = json.loads(text)
-    if not isinstance(body, dict):
-        raise ValueError("not an object")
-    for name, kind in _READY.items():
-        if not isinstance(body.get(name), kind):
-            raise ValueError(f"{name!r} is missing, or not {kind.__name__}")
+    body = _checked(_read_object(text, READY_CHARS_MAX), _READY)
     key = parse_ref(body["ref"])
     if "retry_ref" in body:
         retry = parse_ref(str(body["retry_ref"]))
@@ -108,8 +147,12 @@ class Tick:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        body = json.loads(text)
-        return cls(str(body["cell"]), int(body["slice"]), int(body["second"]))
+        """A tick as it travels. ValueError when it is none."""
+        body = _checked(_read_object(text, TICK_CHARS_MAX), _TICK)
+        return cls(body["cell"], body["slice"], body["second"])
+
+
+_TICK = {"cell": str, "slice": int, "second": int}
 
 
 def instant_of(text: str) -> int:

@@ -1,33 +1,75 @@
-"""What the tables hold, as frozen values, and the only code that turns them into items and back.
+"""What the tables hold, as frozen values; `items` turns them into items and back by their fields.
 
-Reading is tolerant (attributes of a newer version are kept out of the way), writing is strict. An item that can
-not be read raises `Unreadable`: it is parked by the caller, never deleted and never guessed at.
+Reading is tolerant (attributes of a newer version are carried, out of the way), writing is strict. An item that cannot
+be read raises `Unreadable`: it is parked by the caller, never deleted and never guessed at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import ClassVar, NotRequired, TypedDict
 
 from tickwork.core.ids import run_id_of
-from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.items import Unreadable, without_defaults
+from tickwork.core.ledger import items, lifecycle
+from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
 
+_PLACE = Spelling(
+    ("pk", "sk"), LedgerKey.as_item, lambda item: parse_ledger_key(item["pk"], item["sk"]), is_required=True
+)
+
+
+def _status(value: str) -> str:
+    if value in lifecycle.MEANING:
+        return value
+    raise ValueError(f"unknown status {value!r}")
+
+
+def _ref(value: str) -> str:
+    parse_ref(value)
+    return value
+
+
+_STATUS = {"always": True, "required": True, "read": _status}
+
+
+class AttemptRecord(TypedDict):
+    """An attempt that has ended, as it stands in the history of its run."""
+
+    attempt: int
+    token: int
+    worker: str
+    started_at_ms: int
+    ended_at_ms: int
+    outcome: str
+    error: str
+    error_class: NotRequired[str]
+
+
+class ReplayRecord(TypedDict):
+    """Who had a run tried again after it was dead, when, why, and after how many attempts."""
+
+    by: str
+    reason: str
+    at_ms: int
+    after_attempt: int
+    died_of: str
+
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Record):
     """A ledger item of an occurrence: the timer while it is pending, the record of its run ever after.
 
     `work` is None for a recurring job's run (the definition is in `jobs`). `attempts` lists the attempts that
     have ended; the current one, and a first one that succeeded, is in the fields of the run itself.
     """
 
-    key: LedgerKey
-    status: str = lifecycle.PENDING
+    DERIVED: ClassVar[tuple[str, ...]] = ("job_id", "scheduled_at_ms")
+
+    key: LedgerKey = field(metadata=spelled(_PLACE))
+    status: str = field(default_factory=lifecycle.born, metadata=_STATUS)
     work: Work | None = None
     attempt: int = 0
     token: int = 0
@@ -42,15 +84,14 @@ class Run:
     dispatched_by: str = ""
     created_at_ms: int = 0
     reason: str = ""
-    attempts: tuple[Mapping[str, Any], ...] = ()
+    attempts: tuple[AttemptRecord, ...] = ()
     guarded: bool = False
     """Its definition limits how it may start, so no start may pass without reading it."""
     stop_at_ms: int = 0
     """When the current attempt has taken as long as it may; 0: no bound."""
     slots: tuple[str, ...] = ()
     """The slots that the current attempt holds, by name."""
-    replays: tuple[Mapping[str, Any], ...] = ()
-    """Who had it run again after it was dead, when, why, and after how many attempts."""
+    replays: tuple[ReplayRecord, ...] = ()
     cancel_requested: str = ""
     """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
 
@@ -69,59 +110,21 @@ class Run:
     @property
     def replayed_after(self) -> int:
         """Attempts before the last replay: a policy's attempts and waits count from there."""
-        return int(self.replays[-1]["after_attempt"]) if self.replays else 0
+        return self.replays[-1]["after_attempt"] if self.replays else 0
 
     def to_item(self) -> Item:
-        item: Item = self.key.as_item() | without_defaults(self) | {"status": self.status}
-        for name in _RUN_STRUCTURED:
-            item.pop(name, None)
+        """A recurring job's run is found by its job's index; a one-shot is no job's."""
+        item = items.written(self)
         if self.work is None:
             item |= {"job_id": self.key.job_id, "scheduled_at_ms": self.key.scheduled_at_ms}
-        else:
-            item["work"] = self.work.to_item()
-        listed = (("attempts", self.attempts), ("replays", self.replays))
-        item |= {name: [dict(one) for one in records] for name, records in listed if records}
-        return item | ({"slots": list(self.slots)} if self.slots else {})
-
-    @classmethod
-    def from_item(cls, item: Item) -> Self:
-        try:
-            if item["status"] not in lifecycle.MEANING:
-                raise Unreadable(f"{item['pk']}|{item['sk']}: unknown status {item['status']!r}")
-            plain = {name: item[name] for name in _RUN_PLAIN if name in item}
-            return cls(
-                key=parse_ledger_key(item["pk"], item["sk"]),
-                work=Work.from_item(item["work"]) if "work" in item else None,
-                attempts=tuple(item.get("attempts", ())),
-                replays=tuple(item.get("replays", ())),
-                slots=tuple(item.get("slots", ())),
-                **plain,
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
-
-
-_RUN_STRUCTURED = ("key", "work", "attempts", "replays", "slots")
-_RUN_PLAIN = tuple(f.name for f in fields(Run) if f.name not in _RUN_STRUCTURED)
+        return item
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Record):
     """A retry of a run: a small ledger item of its own, which points at the run's."""
 
-    key: LedgerKey
-    run_ref: str
+    key: LedgerKey = field(metadata=spelled(_PLACE))
+    run_ref: str = field(metadata={"read": _ref})
     attempt: int
-    status: str = lifecycle.PENDING
-
-    def to_item(self) -> Item:
-        return self.key.as_item() | {"status": self.status, "run_ref": self.run_ref, "attempt": self.attempt}
-
-    @classmethod
-    def from_item(cls, item: Item) -> Self:
-        try:
-            key = parse_ledger_key(item["pk"], item["sk"])
-            parse_ref(item["run_ref"])
-            return cls(key, item["run_ref"], item["attempt"], item["status"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Unreadable(f"{item.get('pk')}|{item.get('sk')}: {error!r}") from error
+    status: str = field(default_factory=lifecycle.born, metadata=_STATUS)

@@ -46,6 +46,7 @@ CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")
 CALENDARS = Table("calendars", "calendar_id", indexes=(CALENDARS_BY_TEAM,))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
 RESOURCES = Table("resources", "resource", "slot")
+PASSES = Table("passes", "pass", "place")
 
-ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES)
+ALL_TABLES = (TIMERS, JOBS, LEASES, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES)
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
 
-from tickwork.core.ledger.items import without_defaults
+from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.writes import Item
 
 KEYED, NATURAL, UNSAFE = "keyed", "natural", "unsafe"
 """Idempotency classes: by `run_id`, by nature, or not at all."""
 
+CONCURRENCY_MAX = 9_999
+"""Of a resource: its slots are numbered with four digits."""
+
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Record):
     """`min(base_s * 2^attempt, cap_s) * uniform(0.8, 1.2)`, at most `max_attempts` attempts (spec W5).
 
     `jitter_percent` is the half-width of the draw. Error classes named in `no_retry_on` end the run at once; when
@@ -28,11 +30,6 @@ class RetryPolicy:
     no_retry_on: tuple[str, ...] = ()
     retry_on: tuple[str, ...] = ()
 
-    @classmethod
-    def from_item(cls, item: Item) -> Self:
-        lists: Item = {name: tuple(item[name]) for name in ("no_retry_on", "retry_on") if name in item}
-        return cls(**(item | lists))
-
 
 _DEFAULT_RETRY = RetryPolicy()
 
@@ -45,8 +42,20 @@ class Resource:
     max_concurrency: int
 
 
+def _counts(resources: tuple[Resource, ...]) -> Item:
+    """Resources as one mapping from name to count."""
+    return {"resources": {one.name: one.max_concurrency for one in resources}} if resources else {}
+
+
+def _resources(item: Item) -> tuple[Resource, ...]:
+    counts = item["resources"].items()
+    if not all(count.__class__ is int and 0 < count <= CONCURRENCY_MAX for _, count in counts):
+        raise ValueError("resources are counts by name")
+    return tuple(Resource(name, count) for name, count in counts)
+
+
 @dataclass(frozen=True, slots=True)
-class Work:
+class Work(Record):
     """What is to be done, by whom: the pool's queue, the handler there, the payload (JSON text) or where it is."""
 
     pool: str
@@ -54,7 +63,7 @@ class Work:
     payload: str | None = None
     payload_id: str | None = None
     lease_s: int = 60
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy = _DEFAULT_RETRY
     max_duration_s: int = 0
     """How long one attempt may take; 0: as long as its worker keeps the lease."""
     idempotency_class: str = KEYED
@@ -63,7 +72,7 @@ class Work:
     side_effects: tuple[str, ...] = ()
     certificate: Mapping[str, str] | None = None
     """Which code was shown to make a double delivery harmless, and when."""
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[Resource, ...] = field(default=(), metadata=spelled(Spelling(("resources",), _counts, _resources)))
     url: str = ""
     """Where the run is pushed to, instead of waiting for a worker."""
     traceparent: str = ""
@@ -78,32 +87,6 @@ class Work:
     def is_guarded(self) -> bool:
         """Whether the definition limits how a run may start: its starts then read the definition."""
         return bool(self.max_duration_s or self.resources) or self.is_unsafe
-
-    def to_item(self) -> Item:
-        item = without_defaults(self)
-        retry = without_defaults(item.pop("retry"))
-        if self.resources:
-            item["resources"] = {one.name: one.max_concurrency for one in self.resources}
-        return {**item, **({"retry": retry} if retry else {})}
-
-    @classmethod
-    def from_item(cls, item: Item) -> Self:
-        return cls(
-            pool=item["pool"],
-            handler=item["handler"],
-            payload=item.get("payload"),
-            payload_id=item.get("payload_id"),
-            lease_s=item.get("lease_s", 60),
-            max_duration_s=item.get("max_duration_s", 0),
-            idempotency_class=item.get("idempotency_class", KEYED),
-            sign_off=item.get("sign_off"),
-            url=item.get("url", ""),
-            side_effects=tuple(item.get("side_effects", ())),
-            certificate=item.get("certificate"),
-            traceparent=item.get("traceparent", ""),
-            resources=tuple(Resource(name, count) for name, count in item.get("resources", {}).items()),
-            retry=RetryPolicy.from_item(item["retry"]) if "retry" in item else _DEFAULT_RETRY,
-        )
 
 
 ORDINARY = Work("", "")

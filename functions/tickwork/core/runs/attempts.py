@@ -81,7 +81,7 @@ def too_early(request: StartRequest, now_ms: int) -> Declined | None:
 def first_start(request: StartRequest, now_ms: int) -> Update:
     """The common case, tried without reading: the run is pending, and nothing limits its start."""
     pending = all_of(Is("status", lifecycle.PENDING), Missing("guarded"))
-    return Update(TIMERS, request.key.as_item(), pending, set=_started(request, 1, 1, now_ms, 0))
+    return Update(TIMERS, request.key.as_item(), pending, set=_started(lifecycle.PENDING, request, 1, 1, now_ms, 0))
 
 
 def decide_start(
@@ -104,14 +104,14 @@ def decide_start(
 
 
 def _start_first(run: Run, request: StartRequest, work: Work, now_ms: int) -> Try:
-    changes = _started(request, 1, 1, now_ms, work.max_duration_s)
+    changes = _started(run.status, request, 1, 1, now_ms, work.max_duration_s)
     return Try((Update(TIMERS, run.key.as_item(), Is("status", lifecycle.PENDING), set=changes),))
 
 
 def _start_retry(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Declined | Try:
     if request.retry is None or request.attempt != run.attempt + 1:
         return Declined("superseded", discard=True)
-    changes = _started(request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
+    changes = _started(run.status, request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
     start = Update(TIMERS, run.key.as_item(), as_read(run), set=changes)
     return Try((start, end_pending(request.retry, lifecycle.SPEND, "started", now_ms, retention_s)))
 
@@ -123,7 +123,7 @@ def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention
     if run.cancel_requested or endings.why_no_retry(run, lost, work) is not None:
         verdict = endings.end_attempt(run, lost, work, now_ms, retention_s)
         return Try(verdict.writes, ends=verdict.status, reason=verdict.reason)
-    changes = _started(request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
+    changes = _started(run.status, request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
     update = Update(
         TIMERS,
         run.key.as_item(),
@@ -135,7 +135,11 @@ def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention
     return Try((update, *endings.release(run)))
 
 
-def _started(request: StartRequest, attempt: int, token: int, now_ms: int, max_duration_s: int) -> dict[str, Any]:
+def _started(
+    status: str, request: StartRequest, attempt: int, token: int, now_ms: int, max_duration_s: int
+) -> dict[str, Any]:
+    """What a start writes on a run of this status; on a running one it takes a lapsed lease over."""
+    event = lifecycle.RECLAIM if status == lifecycle.RUNNING else lifecycle.START
     stop_at_ms = now_ms + max_duration_s * SECOND_MS if max_duration_s else 0
     optional = {
         "dispatched_at_ms": request.dispatched_at_ms,
@@ -143,7 +147,7 @@ def _started(request: StartRequest, attempt: int, token: int, now_ms: int, max_d
         "stop_at_ms": stop_at_ms,
     }
     return {
-        "status": lifecycle.RUNNING,
+        "status": lifecycle.after(status, event),
         "attempt": attempt,
         "token": token,
         "claim": request.claim,
@@ -161,6 +165,7 @@ def _bounded(lease_until_ms: int, stop_at_ms: int) -> int:
 def heartbeat(key: LedgerKey, token: int, lease_s: int, now_ms: int) -> Update:
     """Extend the lease of a running attempt: the common case, tried without reading. Never shorten it: an earlier
     heartbeat whose reply was lost may arrive after a later one, and the worker trusts the answer to the later."""
+    _check_goes_on()
     until_ms = now_ms + lease_s * SECOND_MS
     unbounded = all_of(running_with(token), Missing("stop_at_ms"), Below("lease_until_ms", until_ms))
     return Update(TIMERS, key.as_item(), unbounded, set={"lease_until_ms": until_ms})
@@ -168,9 +173,15 @@ def heartbeat(key: LedgerKey, token: int, lease_s: int, now_ms: int) -> Update:
 
 def bounded_heartbeat(run: Run, lease_s: int, now_ms: int) -> Update:
     """Extend the lease of an attempt that may not take for ever, never beyond its bound."""
+    _check_goes_on()
     until_ms = _bounded(now_ms + lease_s * SECOND_MS, run.stop_at_ms)
     longer = all_of(running_with(run.token), Below("lease_until_ms", until_ms))
     return Update(TIMERS, run.key.as_item(), longer, set={"lease_until_ms": until_ms})
+
+
+def _check_goes_on() -> None:
+    """A heartbeat writes no status, for it leaves the run in the one that it asks for."""
+    assert lifecycle.after(lifecycle.RUNNING, lifecycle.HEARTBEAT) == lifecycle.RUNNING
 
 
 def is_longer(run: Run, lease_s: int, now_ms: int) -> bool:

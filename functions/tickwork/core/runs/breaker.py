@@ -1,14 +1,16 @@
-"""The circuit breaker of a push target: after some failures in a row it is left alone for a while, then tried by one.
+"""The circuit breaker of a push target: after some failures in a row it gets no pushes for a while, then one as a test.
 
-What it holds back are messages, not attempts: an outage of the target does not use its runs' attempts up.
+While it is open, messages wait and no attempt is started: an outage of the target costs its runs no attempts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger import items
+from tickwork.core.ledger.items import Record
 from tickwork.core.ledger.keys import resource_key
 from tickwork.core.ledger.tables import RESOURCES
 from tickwork.core.ledger.writes import Is, Item, Missing, Update, all_of, any_of
@@ -23,15 +25,19 @@ _SLOT = "breaker"
 
 
 @dataclass(frozen=True, slots=True)
-class Breaker:
+class Breaker(Record):
     """Failures in a row, and until when the target is left alone."""
+
+    WHOLE: ClassVar[bool] = True
+    DERIVED: ClassVar[tuple[str, ...]] = ("resource", "slot")
 
     failures: int = 0
     open_until_ms: int = 0
 
     @classmethod
     def from_item(cls, item: Item | None) -> Self:
-        return cls(item["failures"], item["open_until_ms"]) if item is not None else cls()
+        """Of a target that nobody has counted failures of, too."""
+        return cls() if item is None else items.read(cls, item)
 
     @property
     def is_tripped(self) -> bool:
@@ -61,6 +67,5 @@ def healed(key: Item, read: Breaker) -> Update:
 
 def _change(key: Item, read: Breaker, after: Breaker) -> Update:
     same = all_of(Is("failures", read.failures), Is("open_until_ms", read.open_until_ms))
-    condition = same if read != Breaker() else any_of(Missing("failures"), same)
-    changes = {"failures": after.failures, "open_until_ms": after.open_until_ms}
-    return Update(RESOURCES, key, condition, set=changes)
+    condition = any_of(Missing("failures"), same) if (read.failures, read.open_until_ms) == (0, 0) else same
+    return Update(RESOURCES, key, condition, set=after.to_item())

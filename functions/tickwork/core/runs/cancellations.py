@@ -25,16 +25,18 @@ def decide_cancel(run: Run, reason: str, now_ms: int, retention_s: int) -> Verdi
     """The writes that cancel the run as it stands; None when it has ended, or is being cancelled already."""
     why = reason[:REASON_CHARS_MAX]
     if run.status == lifecycle.PENDING:
-        return Verdict((end_pending(run.key, lifecycle.CANCEL, why, now_ms, retention_s),), lifecycle.CANCELLED, why)
+        status = lifecycle.after(run.status, lifecycle.CANCEL)
+        return Verdict((end_pending(run.key, lifecycle.CANCEL, why, now_ms, retention_s),), status, why)
     if run.status == lifecycle.WAITING:
         return _cancel_waiting(run, why, now_ms, retention_s)
     if run.status != lifecycle.RUNNING or run.cancel_requested:
         return None
     if run.lease_until_ms <= now_ms:
         return _cancel_lapsed(run, why, now_ms, retention_s)
+    status = lifecycle.after(run.status, lifecycle.REQUEST_CANCEL)
     running = all_of(Is("status", run.status), Missing("cancel_requested"))
     request = Update(TIMERS, run.key.as_item(), running, set={"cancel_requested": why})
-    return Verdict((request,), lifecycle.after(run.status, lifecycle.REQUEST_CANCEL), why)
+    return Verdict((request,), status, why)
 
 
 def _cancel_waiting(run: Run, why: str, now_ms: int, retention_s: int) -> Verdict:

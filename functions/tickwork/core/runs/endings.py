@@ -18,7 +18,21 @@ from tickwork.core.ledger.keys import LedgerKey, dead_letter_of, parse_slot_name
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import RESOURCES, TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Absent, AllOf, Condition, Delete, Is, Item, Missing, Put, Update, Write, all_of
+from tickwork.core.ledger.writes import (
+    Absent,
+    AllOf,
+    Check,
+    Condition,
+    Delete,
+    Is,
+    Item,
+    Missing,
+    Put,
+    Update,
+    Write,
+    all_of,
+    any_of,
+)
 from tickwork.core.runs.retrying import asked_wait_ms, backoff_ms, is_worth_repeating
 
 ERROR_CHARS_MAX = 200
@@ -61,7 +75,7 @@ class Verdict:
 def succeed(key: LedgerKey, token: int, now_ms: int, retention_s: int) -> Update:
     """Complete the run: the common case, tried without reading. Its time to live begins here."""
     changes = {
-        "status": lifecycle.SUCCEEDED,
+        "status": lifecycle.after(lifecycle.RUNNING, lifecycle.SUCCEED),
         "ended_at_ms": now_ms,
         "expires_at_s": now_ms // SECOND_MS + retention_s,
     }
@@ -84,18 +98,19 @@ def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s
     why_not = why_no_retry(run, failure, work)
     if why_not is not None:
         return _end(run, lifecycle.BURY, failure, why_not, now_ms, retention_s)
+    status = lifecycle.after(run.status, lifecycle.RETRY_LATER)
     due_ms = ceil_to_second(now_ms + _wait_ms(run, failure, work))
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
     waiting = Update(
         TIMERS,
         run.key.as_item(),
         as_read(run),
-        set={"status": lifecycle.after(run.status, lifecycle.RETRY_LATER), "retry_at_ms": due_ms},
+        set={"status": status, "retry_at_ms": due_ms},
         remove=_OF_THE_ATTEMPT,
         append={"attempts": [attempt_record(run, failure, now_ms)]},
     )
     writes = (waiting, Put(TIMERS, retry.to_item(), Absent()), *release(run))
-    return Verdict(writes, lifecycle.WAITING, retry=retry)
+    return Verdict(writes, status, retry=retry)
 
 
 def why_no_retry(run: Run, failure: Failure, work: Work) -> str | None:
@@ -149,6 +164,13 @@ def slot_place(run: Run, name: str) -> Item:
 
 def retry_key(run: LedgerKey, due_ms: int, attempt: int) -> LedgerKey:
     return LedgerKey(run.cell, run.shard, due_ms, run.team, run.name, run.scheduled_at_ms, f"retry.{attempt}")
+
+
+def retry_again(run: Run) -> tuple[Write, ...]:
+    """Give a waiting run, as it was read, the retry item that it has lost."""
+    retry = Retry(retry_key(run.key, run.retry_at_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
+    gone = any_of(Absent(), Is("status", lifecycle.SPENT))
+    return Check(TIMERS, run.key.as_item(), as_read(run)), Put(TIMERS, retry.to_item(), gone)
 
 
 def attempt_record(run: Run, failure: Failure, now_ms: int) -> Mapping[str, Any]:

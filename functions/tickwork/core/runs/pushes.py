@@ -1,4 +1,7 @@
-"""What a push says and what its answer means: headers, signature, outcome. Plain functions over plain values."""
+"""The HTTP request of a push and the meaning of its answer: headers, signature, outcome of the attempt.
+
+Owns the table from status codes to outcomes. Makes no request (`aws/push_http.py` does) and reads no clock.
+"""
 
 from __future__ import annotations
 

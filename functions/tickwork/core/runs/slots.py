@@ -9,16 +9,18 @@ whoever finds no slot ends that attempt first (one-attempt-running), and that fr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from tickwork.core.ids import stable_hash
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.keys import slot_name
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Record, Spelling, spelled
+from tickwork.core.ledger.keys import parse_ref, slot_name, slot_number
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import RESOURCES
 from tickwork.core.ledger.work import Resource
-from tickwork.core.ledger.writes import Absent, Condition, Delete, Is, Item, Put, Update, Write, all_of, any_of
+from tickwork.core.ledger.writes import Absent, Condition, Delete, Is, Put, Update, Write, all_of, any_of
 from tickwork.core.runs.attempts import Try
 from tickwork.core.runs.endings import slot_place
 
@@ -28,18 +30,26 @@ WAIT_S_MIN, WAIT_S_MAX = 2, 300
 quickly, a long one does not keep the workers busy with asking."""
 
 
+_NUMBER = Spelling(
+    ("slot",), lambda number: {"slot": f"{number:04d}"}, lambda item: slot_number(item["slot"]), is_required=True
+)
+
+
+def _ref(value: str) -> str:
+    parse_ref(value)
+    return value
+
+
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Record):
     """A slot that is held: by which run, at which token, since when."""
 
-    number: int
-    holder: str
+    DERIVED: ClassVar[tuple[str, ...]] = ("resource",)
+
+    number: int = field(metadata=spelled(_NUMBER))
+    holder: str = field(metadata={"read": _ref})
     token: int
     taken_at_ms: int = 0
-
-    @classmethod
-    def from_item(cls, item: Item) -> Self:
-        return cls(int(item["slot"]), item["holder"], item["token"], item.get("taken_at_ms", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +90,14 @@ def _take(run: Run, token: int, grab: Grab, name: str, now_ms: int) -> Write:
     if grab.standing is not None:
         same = all_of(Is("holder", grab.standing.holder), Is("token", grab.standing.token))
         condition = any_of(Absent(), same)  # gone meanwhile is as good
-    item = slot_place(run, name) | {"holder": run.key.ref, "token": token, "taken_at_ms": now_ms}
-    return Put(RESOURCES, item, condition)
+    slot = Slot(grab.number, run.key.ref, token, now_ms)
+    return Put(RESOURCES, slot_place(run, name) | slot.to_item(), condition)
 
 
 def is_orphan(slot: Slot, holder: Run | None) -> bool:
     """Whether nobody can be holding the slot: its run is gone, or is not running with its token. (A slot is freed
     with its attempt, so this is repair.)"""
-    return holder is None or holder.status != "running" or holder.token != slot.token
+    return holder is None or holder.status != lifecycle.RUNNING or holder.token != slot.token
 
 
 def wait_ms(run: Run, claim: str, now_ms: int) -> int:

@@ -118,6 +118,8 @@ def build_exclusion(spec: Mapping[str, Any]) -> Exclusion | None:
         return None
     if calendars["on_excluded"] not in ON_EXCLUDED:
         raise unreadable("calendars.on_excluded", f"{calendars['on_excluded']!r} is not known")
+    if not isinstance(calendars["exclude"], list) or not all(isinstance(name, str) for name in calendars["exclude"]):
+        raise unreadable("calendars.exclude", "the calendars are named in a list")
     return Exclusion(tuple(calendars["exclude"]), calendars["on_excluded"])
 
 

@@ -55,7 +55,7 @@ def schedule_from_spec(spec: Mapping[str, object]) -> Schedule:
     try:
         # `default`: DynamoDB gives whole numbers back as Decimals.
         return _from_json(json.dumps(spec, sort_keys=True, separators=(",", ":"), default=int))
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
         # What another version wrote may have any shape.
         raise unreadable("schedule", f"the stored schedule is not one of this version: {error!r}") from None
 

@@ -1,4 +1,7 @@
-"""Run history: the ledger's items, aged. Of one job by its index, of everything by walking buckets back in time."""
+"""Run history, read from the ledger itself: an item stays where it was when it fired, until its time to live.
+
+The runs of one job are found by an index, those of a team or of everybody by reading buckets backwards in time.
+"""
 
 from __future__ import annotations
 

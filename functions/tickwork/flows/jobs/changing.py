@@ -50,16 +50,10 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     """The job as changed; None when somebody has moved it meanwhile."""
     now_ms, layout = ports.clock.now_ms(), ports.layout
     changed = replace(
-        job,
-        schedule=new.schedule,
-        work=keep_payload(ports, new.work, job.job_id, job.version + 1),
+        job.defined_as(replace(new, work=keep_payload(ports, new.work, job.job_id, job.version + 1))),
         version=job.version + 1,
         scheduled_since_ms=now_ms if new.schedule != job.schedule else job.scheduled_since_ms,
         status=ACTIVE,
-        tolerance_s=new.tolerance_s,
-        catch_up=new.catch_up,
-        fingerprint=new.fingerprint,
-        exact_reason=new.exact_reason,
         reason=None,
     )
     (changed,) = reading.with_calendars(ports, [changed])

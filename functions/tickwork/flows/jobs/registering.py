@@ -6,20 +6,17 @@ creator's rule is followed before the answer (no-lost-timer). Creating the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound
 from tickwork.core.ids import job_id_of
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import occurrences
 from tickwork.core.jobs.changes import as_read
-from tickwork.core.jobs.definitions import ACTIVE, DELETED, CatchUp, Job, Next, next_attributes
+from tickwork.core.jobs.definitions import ACTIVE, DELETED, Definition, Job, Next, next_attributes, registered
 from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import BY_TEAM, JOBS
-from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Update, Write
 from tickwork.core.schedule import schedule_from_spec
 from tickwork.flows.dispatch import creating
@@ -36,18 +33,8 @@ CHANGE_TRIES_MAX = 5
 """A change of a job competes with its own firings only; each of those moves it at most once."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """A job to register. `schedule` is the normal form; `fingerprint` identifies the request's content."""
-
-    team: str
-    name: str
-    schedule: Mapping[str, Any]
-    work: Work
-    tolerance_s: int
-    catch_up: CatchUp
-    fingerprint: str
-    exact_reason: str = ""
+NewJob = Definition
+"""A job to register, or what a job is to become."""
 
 
 def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
@@ -63,7 +50,7 @@ def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
 
 
 def _same_job(ports: Ports, standing: Job, new: NewJob) -> Job:
-    if standing.fingerprint != new.fingerprint and not _has_content(standing, new):
+    if standing.fingerprint != new.fingerprint and not standing.has_content_of(new):
         raise AlreadyExists(
             f"job {standing.job_id} exists with other content (version {standing.version})",
             field="name",
@@ -73,30 +60,13 @@ def _same_job(ports: Ports, standing: Job, new: NewJob) -> Job:
     return standing
 
 
-def _has_content(job: Job, new: NewJob) -> bool:
-    """Whether a job that was changed since has come to be what is asked for. (A payload kept apart is not compared.)"""
-    asked = (new.schedule, new.work, new.tolerance_s, new.catch_up, new.exact_reason)
-    return (job.schedule, job.work, job.tolerance_s, job.catch_up, job.exact_reason) == asked
-
-
 def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     now_ms = ports.clock.now_ms()
     version = standing.version + 1 if standing else 1
     passed_ms = standing.fired_through_ms if standing else 0
     work = keep_payload(ports, new.work, f"{new.team}:{new.name}", version)
-    job = Job(
-        new.team,
-        new.name,
-        new.schedule,
-        work,
-        version=version,
-        tolerance_s=new.tolerance_s,
-        catch_up=new.catch_up,
-        created_at_ms=now_ms,
-        fired_through_ms=passed_ms,
-        fingerprint=new.fingerprint,
-        exact_reason=new.exact_reason,
-    )
+    whole = replace(new, work=work)
+    job = registered(whole, version=version, created_at_ms=now_ms, fired_through_ms=passed_ms)
     (job,) = reading.with_calendars(ports, [job])
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
@@ -163,11 +133,11 @@ def list_jobs(ports: Ports, team: str, *, limit: int, after: str | None) -> tupl
 
 
 def _readable(ports: Ports, item: Item | None) -> Job | None:
-    """One definition that cannot be read must not hide the others of its team."""
+    """One definition that cannot be read must not hide the others."""
     try:
         return None if item is None else Job.from_item(item)
     except Unreadable as error:
-        ports.signals.log("definition_unreadable", job_id=str(item and item["job_id"]), why=str(error))
+        ports.signals.log("unreadable_in_list", why=str(error))
         return None
 
 

@@ -7,8 +7,10 @@ None, and each caller says what that means for him.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from tickwork.core.errors import BadSchedule
 from tickwork.core.ids import job_id_of
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.occurrences import named_calendars
@@ -16,6 +18,7 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import CALENDARS, JOBS, TIMERS, Table
+from tickwork.core.ledger.values import mapping, text, whole
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import Calendar, parse_calendar
@@ -127,9 +130,18 @@ def _calendar_id(team: str, name: str) -> str:
 def _read_calendars(ports: Ports, calendar_ids: Iterable[str]) -> dict[str, Calendar]:
     unique = sorted(set(calendar_ids))
     items = ports.store.get_many(CALENDARS, [{"calendar_id": id_} for id_ in unique]) if unique else []
-    return {item["calendar_id"]: read_calendar(item) for item in items if item is not None}
+    found: dict[str, Calendar] = {}
+    for item in items:
+        # One that cannot be read is as if it were not there: its own jobs are refused, and no other's.
+        with suppress(BadSchedule, Unreadable):
+            found |= {} if item is None else {str(item["calendar_id"]): read_calendar(item)}
+    return found
 
 
 def read_calendar(item: Item) -> Calendar:
-    """A calendar from its item."""
-    return parse_calendar({**item["spec"], "name": item["name"], "version": item["version"]})
+    """A calendar from its item. ScheduleRefused for content that this version does not know: what it excludes is not
+    guessed at. Unreadable when the item is none."""
+    try:
+        return parse_calendar({**mapping(item["spec"]), "name": text(item["name"]), "version": whole(item["version"])})
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Unreadable(f"calendar {item.get('calendar_id')!r}: {error!r}") from error

@@ -7,8 +7,9 @@ the ledger audit finds; repeating the call does the rule again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, ceil_to_second
@@ -46,7 +47,7 @@ class Wanted:
     until_ms: int = 0
 
     def matches(self, run: Run) -> bool:
-        last = run.attempts[-1] if run.attempts else {}
+        last: Mapping[str, Any] = run.attempts[-1] if run.attempts else {}
         return (
             self.job_id in ("", run.key.job_id)
             and self.error_class in ("", last.get("error_class"))

@@ -1,9 +1,9 @@
-"""Pushing runs to URLs: the worker that the platform is for teams which only have an endpoint (W9).
+"""Pushing runs to URLs: for teams that have an endpoint and no worker, the platform is the worker (W9).
 
-One message at a time: is its target healthy, start the run, post, record what came of it. Protects no-lost-timer as
-any worker does: the message is deleted only after the end was accepted. A crash after the post and before that makes
-the attempt `lost` and the push repeats, with the same `Idempotency-Key`. The cap on a target's pushes is a
-concurrency tag like any other.
+For each message: look whether the target's breaker is closed, start the run, post, record the outcome. Protects
+no-lost-timer as any worker does: the message is deleted only after the end was accepted. A crash between the post and
+that makes the attempt `lost`, and the push is repeated with the same `Idempotency-Key`. The limit of pushes to one
+target is a resource with slots, like any other.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from benchmarks.meter import units
 from benchmarks.meter.bill import Bill, price_table, usd
 
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
-from tickwork.store.dynamodb import to_attributes
+from tickwork.store.attributes import to_attributes
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,179 @@
+"""The document's examples: a day of one team, played against the API in memory. What is shown was really answered.
+
+The clock is set and the ids count, so the same code gives the same examples.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.support import conformity
+from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
+from tests.support.http import ApiUnderTest
+from tests.support.queues import WorldQueue
+
+from tickwork.api import problems
+from tickwork.core.errors import Throttled
+from tickwork.flows.dispatch.windows import run_window
+from tickwork.ports import Layout, Ports
+from tickwork.testing.memory import MemoryStore
+
+JOB: dict[str, Any] = {
+    "team": "payments",
+    "name": "card-settlement",
+    "schedule": {"cron": "0 2 * * *", "zone": "America/New_York", "calendars": {"exclude": ["holidays"]}},
+    "target": {"pool": "payments", "handler": "settlement"},
+    "payload": {"ledger": "cards"},
+    "side_effects": ["payment"],
+    "retry_policy": {"max_attempts": 3, "no_retry_on": ["CardClosed"]},
+    "catch_up": {"policy": "last", "last": 2},
+}
+TIMER: dict[str, Any] = {
+    "team": "payments",
+    "delay_s": 90,
+    "target": {"pool": "payments", "handler": "remind"},
+    "payload": {"invoice": 4711},
+    "client_key": "reminder-4711",
+}
+
+
+@dataclass
+class Examples:
+    """By route: the body sent, and the answer to it by status; by kind: a problem document."""
+
+    bodies: dict[str, Any] = field(default_factory=dict)
+    answers: dict[tuple[str, int], Any] = field(default_factory=dict)
+    problems: dict[str, Any] = field(default_factory=dict)
+
+
+class _Stage:
+    """The API in memory, with a clock that is moved by hand; every first call of a kind is kept as an example."""
+
+    def __init__(self) -> None:
+        self.clock, self.outbox, self.examples = FakeClock(), RememberingSender(), Examples()
+        layout = Layout(shards=1, slices=1, pools=("default", "payments"))
+        ports = Ports(self.clock, MemoryStore(), self.outbox, KeptSignals(), CountingIds(), layout)
+        self.ports = replace(ports, receiver=WorldQueue(self))  # type: ignore[arg-type]
+        self._api = ApiUnderTest(self.ports)
+
+    def call(self, method: str, path: str, body: Any = None, **query: str) -> Any:
+        status, answer = self._api.call(method, path, body, **query)
+        route = conformity.route_at(method, path)
+        if status >= 400:
+            self.examples.problems.setdefault(answer["type"].rpartition(":")[2], answer)
+        elif route is not None:
+            self.examples.answers.setdefault((route.name, status), answer)
+            if body is not None:
+                self.examples.bodies.setdefault(route.name, body)
+        return answer
+
+    def after(self, seconds: int) -> None:
+        self.clock.sleep_ms(seconds * 1_000)
+        run_window(self.ports, 0, self.clock.now_ms() // 1_000)
+
+    def message(self) -> dict[str, Any]:
+        """The last one that went to the workers."""
+        return self.outbox.bodies("ready-payments")[-1]
+
+
+def play() -> Examples:
+    stage = _Stage()
+    _definitions(stage)
+    _worker(stage)
+    _dead_letters(stage)
+    _lists(stage)
+    _refusals(stage)
+    return stage.examples
+
+
+def _definitions(stage: _Stage) -> None:
+    stage.call("GET", "/health")
+    stage.call("PUT", "/calendars/payments:holidays", {"zone": "America/New_York", "dates": ["2026-12-25"]})
+    stage.call("POST", "/jobs", JOB)
+    stage.call("POST", "/jobs", JOB)
+    stage.call(
+        "POST", "/schedules:preview", {"schedule": {"cron": "30 1 * * *", "zone": "America/New_York"}, "count": 3}
+    )
+    job = "/jobs/payments:card-settlement"
+    stage.call("PATCH", job, {"version": 1, "schedule": {"cron": "30 2 * * *", "zone": "America/New_York"}})
+    pause = {"by": "ann", "reason": "migration of the ledger", "until": "2026-10-31T12:00:00Z"}
+    stage.call("POST", f"{job}/pause", pause)
+    stage.call("GET", f"{job}/next", count="2")
+    stage.call("POST", f"{job}/resume", {"by": "ann"})
+    stage.call("GET", job)
+    timer = stage.call("POST", "/timers", TIMER)["timer_id"]
+    stage.call("POST", "/timers", TIMER)
+    batch = [{**TIMER, "client_key": f"reminder-{number}"} for number in (1, 2)]
+    timers = stage.call("POST", "/timers:batch", {"timers": batch})["timers"]
+    stage.call("GET", f"/timers/{timer}")
+    stage.call("DELETE", f"/timers/{timers[0]['timer_id']}")
+    unknown = timer[:-4] + "ffff"
+    stage.call("POST", "/timers:cancel", {"timer_ids": [timers[1]["timer_id"], unknown]})
+
+
+def _worker(stage: _Stage) -> None:
+    """One run that succeeds, and one that dies."""
+    stage.after(90)
+    _complete(stage, {"outcome": "succeeded"})
+    key = {"client_key": "reminder-4712"}
+    stage.call("POST", "/timers", TIMER | key)
+    stage.after(90)
+    _complete(stage, {"outcome": "failed_permanent", "error": "no such invoice", "error_class": "UnknownInvoice"})
+    stage.call("POST", "/timers", TIMER | {"client_key": "reminder-4713", "delay_s": 0})
+    stage.after(1)
+    stage.call("POST", "/pools/payments:lease", {"worker": "http-1", "max": 5})
+
+
+def _complete(stage: _Stage, outcome: dict[str, Any]) -> None:
+    message = stage.message()
+    passed_on = {name: message[name] for name in ("ref", "attempt", "dispatched_at_ms", "dispatched_by")}
+    entry = passed_on | {"claim": "5f0c7b1e9a"}
+    run = stage.call("POST", "/runs:start", {"worker": "host-1", "runs": [entry]})["runs"][0]
+    held = {"ref": run["ref"], "token": run["token"]}
+    stage.call("POST", "/runs:heartbeat", {"runs": [held]})
+    stage.call("POST", "/runs:complete", {"runs": [held | outcome]})
+
+
+def _dead_letters(stage: _Stage) -> None:
+    stage.call("GET", "/dead-letters", team="payments")
+    order = {
+        "team": "payments",
+        "filter": {"error_class": "UnknownInvoice"},
+        "by": "ann",
+        "reason": "invoices restored",
+    }
+    stage.call("POST", "/dead-letters:replay", order)
+
+
+def _lists(stage: _Stage) -> None:
+    next_at = stage.call("GET", "/jobs/payments:card-settlement")["next"]["scheduled_at"]
+    named = {"job_id": "payments:card-settlement", "scheduled_at": next_at}
+    stage.call("POST", "/runs:cancel", {"runs": [named], "reason": "settled by hand"})
+    stage.call("GET", "/jobs/payments:card-settlement/runs")
+    stage.call("GET", "/runs", team="payments", status="succeeded", limit="5")
+    stage.call("GET", "/jobs", team="payments")
+    stage.call("GET", "/calendars", team="payments")
+    stage.call("GET", "/calendars/payments:holidays")
+
+
+def _refusals(stage: _Stage) -> None:
+    """One of each kind of problem."""
+    stage.call("POST", "/jobs", JOB | {"tolerence_s": 60})
+    stage.call("POST", "/jobs", JOB | {"lease_s": 90})
+    stage.call("POST", "/jobs", JOB | {"name": "other", "schedule": {"cron": "0 2 * * *", "zone": "America/New_Yrk"}})
+    stage.call("POST", "/timers", TIMER | {"payload": "x" * 300_000})
+    stage.call("POST", "/jobs", b"{")
+    stage.call("POST", "/jobs", b'{"team": "payments", "team": "shop"}')
+    stage.call("PATCH", "/jobs/payments:card-settlement", {"version": 1, "lease_s": 90})
+    stage.call("GET", "/jobs/payments:none")
+    stage.call("GET", "/nowhere")
+    ended = stage.call("GET", "/runs", team="payments", status="succeeded")["runs"][0]["job_id"]
+    stage.call("DELETE", f"/timers/{ended}")
+    too_large = problems.problem(problems.BODY_TOO_LARGE, "a request has at most 6 MiB: send fewer entries at a time")
+    for answered in (problems.of_world(Throttled("slow down")), problems.of_bug(), too_large):
+        problem = json.loads(str(answered.body))
+        conformity.check_problem(problem)
+        stage.examples.problems.setdefault(problem["type"].rpartition(":")[2], problem)
+    stage.call("DELETE", "/jobs/payments:card-settlement")

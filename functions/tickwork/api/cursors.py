@@ -1,0 +1,73 @@
+"""Cursors: where a list goes on, as opaque text. A client hands them back; one that could not be ours is refused."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from tickwork.api.decoding import read_json
+from tickwork.core.errors import CallerError, InvalidField
+from tickwork.core.ids import split_job_id
+from tickwork.core.instants import LATEST_INSTANT_MS
+from tickwork.core.ledger.keys import parse_ledger_key
+
+
+def to_cursor(position: object) -> str | None:
+    """An opaque cursor; clients hand it back as it is."""
+    if position is None:
+        return None
+    return base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
+
+
+def from_cursor(text: str | None, *shape: type) -> Any:
+    """The position of a cursor (a list of the given types, or the one value); None without one."""
+    if text is None:
+        return None
+    try:
+        position = read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode())
+    except (binascii.Error, ValueError, CallerError):
+        position = None
+    parts = position if isinstance(position, list) else [position]
+    if [type(part) for part in parts] != list(shape) or not all(_could_be_ours(part) for part in parts):
+        raise not_a_cursor()
+    return tuple(parts) if len(shape) > 1 else parts[0]
+
+
+def _could_be_ours(part: object) -> bool:
+    """Whether a cursor can hold it: the store refuses an empty key, and a number of forty digits."""
+    return 0 <= part <= LATEST_INSTANT_MS if isinstance(part, int) else str(part).isascii() and part != ""
+
+
+def after_name(cursor: str | None, team: str) -> str | None:
+    """The cursor of a list of a team's things by name: the id of the last one."""
+    after: str | None = from_cursor(cursor, str)
+    if after is None:
+        return None
+    try:
+        owner, _ = split_job_id(after)
+    except InvalidField:
+        owner = ""
+    if owner != team:
+        raise not_a_cursor()
+    return after
+
+
+def after_run(cursor: str | None, job_id: str) -> tuple[int, str, str] | None:
+    """The cursor of a job's runs: nominal instant and keys of the last one, which is a run of this very job."""
+    after: tuple[int, str, str] | None = from_cursor(cursor, int, str, str)
+    if after is None:
+        return None
+    scheduled_at_ms, pk, sk = after
+    try:
+        key = parse_ledger_key(pk, sk)
+    except ValueError:
+        raise not_a_cursor() from None
+    if (key.job_id, key.scheduled_at_ms) != (job_id, scheduled_at_ms):
+        raise not_a_cursor()
+    return after
+
+
+def not_a_cursor() -> InvalidField:
+    return InvalidField("this is not a cursor of this list", field="cursor", remedy="use the cursor of the last page")

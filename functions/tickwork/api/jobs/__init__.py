@@ -1,0 +1,1 @@
+"""Registered jobs over HTTP, and previews of schedules."""

@@ -1,0 +1,99 @@
+"""Jobs and previews as answers show them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.work_answers import WorkShown
+
+
+class CatchUpShown(TypedDict):
+    policy: str
+    last: NotRequired[int]
+    max_lateness_s: NotRequired[int]
+
+
+class NextShown(TypedDict):
+    """The pending occurrence."""
+
+    scheduled_at: Second
+    fire_at: Second
+
+
+class LastShown(TypedDict):
+    """How the last run ended."""
+
+    run_id: str
+    status: str
+    scheduled_at: Second
+    ended_at: Moment
+
+
+# `from` is a word of Python's own, so that this one cannot be written as a class.
+PauseShown = TypedDict(
+    "PauseShown",
+    {"by": str, "reason": str, "from": Moment, "until": Moment | None, "resumed_by": NotRequired[str]},
+)
+
+
+class JobShown(WorkShown):
+    """A job as it stands. `paused` is the status of an active one while a pause is in force."""
+
+    job_id: str
+    team: str
+    name: str
+    version: int
+    """Goes up with every change; a change names the one it was made from."""
+    status: Literal["active", "paused", "finished", "error", "deleted"]
+    schedule: dict[str, Any]
+    tolerance_s: int
+    exact_reason: NotRequired[str]
+    catch_up: CatchUpShown
+    created_at: Moment
+    next: NextShown | None
+    last: LastShown | None
+    pauses: NotRequired[list[PauseShown]]
+    reason: NotRequired[str]
+    """Why it is not active."""
+
+
+class JobAnswer(JobShown):
+    """A job, and what may surprise in its schedule."""
+
+    warnings: list[str]
+
+
+class JobsPage(TypedDict):
+    jobs: list[JobShown]
+    cursor: Cursor
+
+
+class ResumedJob(JobShown):
+    """A job, and whether it was paused until now."""
+
+    changed: bool
+
+
+class DeletedJob(TypedDict):
+    """The job is gone; `changed`: by this call."""
+
+    job_id: str
+    deleted: Literal[True]
+    changed: bool
+
+
+class OccurrenceShown(TypedDict):
+    scheduled_at: Second
+    local: str
+    offset: str
+    zone: str
+    note: str | None
+    """What moved it, or that it will be skipped."""
+
+
+class PreviewAnswer(TypedDict):
+    description: str
+    """The schedule in words."""
+    warnings: list[str]
+    occurrences: list[OccurrenceShown]

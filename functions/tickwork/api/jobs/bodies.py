@@ -1,0 +1,91 @@
+"""What a client sends about jobs: registering, changing, pausing, previewing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from tickwork.api.fields import Body, InstantMs, Page, Query, Text, whole_number
+from tickwork.api.work_bodies import WorkIn
+from tickwork.core.dispatch.chain import LAST_N_MAX
+from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
+
+
+class CatchUpIn(Body):
+    policy: Literal["latest", "all", "last", "none"] = "latest"
+    last: int = Field(default=0, ge=0, le=LAST_N_MAX)
+    max_lateness_s: int = Field(default=0, ge=0, le=PERIOD_S_MAX)
+
+    @model_validator(mode="after")
+    def _last_goes_with_last(self) -> Self:
+        if (self.policy == "last") != (self.last > 0):
+            raise ValueError("policy 'last' needs `last` of at least 1, and no other policy takes it")
+        return self
+
+
+class JobIn(WorkIn):
+    name: Text
+    schedule: dict[str, Any]
+    tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
+    exact_reason: Text | None = None
+    catch_up: CatchUpIn = CatchUpIn()
+
+
+class JobChangeIn(Body):
+    """A change of a job: the version it was read at, and the fields that change. What is left out stays as it is, also
+    inside `retry_policy`, `catch_up` and `target` (one that names a pool or a URL replaces the old one); null gives a
+    field its default again. The whole is then checked as `JobIn`."""
+
+    version: int = Field(ge=1, le=10**9)
+    schedule: dict[str, Any] | None = None
+    target: dict[str, Any] | None = None
+    payload: Any = None
+    lease_s: Any = None
+    retry_policy: dict[str, Any] | None = None
+    max_duration_s: Any = None
+    idempotency_class: Any = None
+    unsafe_sign_off: Any = None
+    side_effects: Any = None
+    certificate: Any = None
+    resources: Any = None
+    tolerance_s: Any = None
+    exact_reason: Any = None
+    catch_up: dict[str, Any] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields that were sent, but the version."""
+        return {name: getattr(self, name) for name in self.model_fields_set if name != "version"}
+
+
+class PauseIn(Body):
+    """Skip a job's occurrences from now on."""
+
+    by: Annotated[str, Field(min_length=1, max_length=80)]
+    reason: Annotated[str, Field(min_length=1, max_length=160)]
+    until: Text | None = None
+    """The first instant whose occurrence runs again; when left out, somebody has to resume the job."""
+
+
+class ResumeIn(Body):
+    by: Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class PreviewIn(Body):
+    schedule: dict[str, Any]
+    team: Text | None = None
+    """Whose calendars the schedule's names mean."""
+    after: str | None = None
+    count: int = Field(default=5, ge=1, le=1_000)
+
+
+class NextQuery(Query):
+    """How much of a schedule to show."""
+
+    count: Annotated[int, Field(ge=1, le=PREVIEW_MAX), whole_number(1, PREVIEW_MAX)] = 5
+    after: InstantMs | None = None
+    """Occurrences after this instant; after now when left out."""
+
+
+class JobRunsQuery(Page):
+    """A page of one job's runs."""

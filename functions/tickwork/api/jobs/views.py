@@ -1,0 +1,74 @@
+"""Jobs as the API shows them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown
+from tickwork.api.work import shown
+from tickwork.core.instants import iso, iso_ms
+from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job
+from tickwork.core.jobs.pauses import Pause, pause_in_force
+from tickwork.core.ledger.items import without_defaults
+
+PAUSED = "paused"
+
+
+def job_view(job: Job, now_ms: int) -> JobShown:
+    """A job as it stands now."""
+    is_paused = job.status == ACTIVE and pause_in_force(job.pauses, now_ms) is not None
+    # By a cast, for a type checker lets no TypedDict be unpacked into one with more fields.
+    view = cast(
+        "JobShown",
+        {
+            "job_id": job.job_id,
+            "team": job.team,
+            "name": job.name,
+            "version": job.version,
+            "status": PAUSED if is_paused else job.status,
+            "schedule": dict(job.schedule),
+            **shown(job.work),
+            "tolerance_s": job.tolerance_s,
+            "catch_up": catch_up_shown(job.catch_up),
+            "created_at": iso_ms(job.created_at_ms),
+            "next": _next(job),
+            "last": _last(job),
+        },
+    )
+    if job.exact_reason:
+        view["exact_reason"] = job.exact_reason
+    if job.pauses:
+        view["pauses"] = [_pause(pause) for pause in job.pauses]
+    if job.reason:
+        view["reason"] = job.reason
+    return view
+
+
+def catch_up_shown(catch_up: CatchUp) -> CatchUpShown:
+    return cast("CatchUpShown", {"policy": catch_up.policy, **without_defaults(catch_up)})
+
+
+def _next(job: Job) -> NextShown | None:
+    if job.next is None:
+        return None
+    return {"scheduled_at": iso(job.next.scheduled_at_ms), "fire_at": iso(job.next.fire_at_ms)}
+
+
+def _last(job: Job) -> LastShown | None:
+    if not job.last:
+        return None
+    return {
+        "run_id": job.last["run_id"],
+        "status": job.last["status"],
+        "scheduled_at": iso(job.last["scheduled_at_ms"]),
+        "ended_at": iso_ms(job.last["ended_at_ms"]),
+    }
+
+
+def _pause(pause: Pause) -> PauseShown:
+    view: PauseShown = {"by": pause.by, "reason": pause.reason, "from": iso_ms(pause.from_ms), "until": None}
+    if pause.until_ms:
+        view["until"] = iso_ms(pause.until_ms)
+    if pause.resumed_by:
+        view["resumed_by"] = pause.resumed_by
+    return view

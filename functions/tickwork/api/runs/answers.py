@@ -1,0 +1,99 @@
+"""Runs as answers show them."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+from tickwork.api.answers import Cursor, Moment, Second
+
+
+class AttemptShown(TypedDict):
+    """One delivery of a run to a worker, and how it ended."""
+
+    attempt: int
+    token: int
+    worker: str
+    started_at: Moment
+    ended_at: Moment
+    outcome: str
+    error: str
+    error_class: NotRequired[str]
+
+
+class ReplayShown(TypedDict):
+    """That somebody had a dead run done again."""
+
+    by: str
+    reason: str
+    at: Moment
+    after_attempt: int
+    died_of: str
+
+
+class RunShown(TypedDict):
+    """What became of an occurrence, or is to become of it."""
+
+    run_id: str
+    """The same on every attempt: the key that makes a second delivery harmless."""
+    ref: str
+    """Where the run is: worker's calls name it by this."""
+    job_id: str
+    team: str
+    scheduled_at: Second
+    """Nominal: before jitter."""
+    fire_at: Second
+    status: str
+    attempt: int
+    token: int
+    """The fencing token of the last attempt; it only grows."""
+    worker: str | None
+    dispatched_at: Moment | None
+    dispatched_by: str | None
+    started_at: Moment | None
+    ended_at: Moment | None
+    lease_until: Second | None
+    lag_s: float | None
+    """Dispatch behind the fire time."""
+    start_lag_s: float | None
+    """The start of the last attempt behind the fire time."""
+    retry_at: Second | None
+    cancel_requested: str | None
+    """Why it is to stop, when that was asked for while it ran."""
+    reason: str | None
+    """Why it ended as it did."""
+    attempts: list[AttemptShown]
+    replays: NotRequired[list[ReplayShown]]
+
+
+class RunsPage(TypedDict):
+    runs: list[RunShown]
+    cursor: Cursor
+
+
+class CancelledRun(TypedDict):
+    """A run of the call that is cancelled, or told to stop."""
+
+    accepted: Literal[True]
+    ref: str
+    run_id: str
+    job_id: str
+    status: str
+    cancel_requested: bool
+    """It runs, and its worker hears of it at the next heartbeat."""
+
+
+class UncancelledRun(TypedDict):
+    """A run of the call that could not be cancelled. It is named as the request named it."""
+
+    accepted: Literal[False]
+    ref: NotRequired[str]
+    job_id: NotRequired[str]
+    scheduled_at: NotRequired[str]
+    problem: str
+    """The kind of problem, as the end of a problem document's `type`."""
+    detail: str
+
+
+class CancelRunsAnswer(TypedDict):
+    runs: list[CancelledRun | UncancelledRun]
+    """In the order of the request."""

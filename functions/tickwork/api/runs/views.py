@@ -1,0 +1,74 @@
+"""Runs as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickwork.api.runs.answers import AttemptShown, ReplayShown, RunShown
+from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.ledger.lifecycle import WAITING
+from tickwork.flows.audit.history import RunView
+
+
+def run_view(view: RunView) -> RunShown:
+    run = view.run
+    fire_at_ms = run.key.fire_at_ms
+    answer: RunShown = {
+        "run_id": run.run_id,
+        "ref": run.key.ref,
+        "job_id": run.key.job_id,
+        "team": run.key.team,
+        "scheduled_at": iso(run.key.scheduled_at_ms),
+        "fire_at": iso(fire_at_ms),
+        "status": view.status,
+        "attempt": run.attempt,
+        "token": run.token,
+        "worker": run.worker or None,
+        "dispatched_at": iso_ms(run.dispatched_at_ms) if run.dispatched_at_ms else None,
+        "dispatched_by": run.dispatched_by or None,
+        "started_at": iso_ms(run.started_at_ms) if run.started_at_ms else None,
+        "ended_at": iso_ms(run.ended_at_ms) if run.ended_at_ms else None,
+        "lease_until": _when(run.lease_until_ms),
+        "lag_s": _seconds(run.dispatched_at_ms - fire_at_ms) if run.dispatched_at_ms else None,
+        "start_lag_s": _seconds(run.started_at_ms - fire_at_ms) if run.started_at_ms else None,
+        "retry_at": _when(run.retry_at_ms) if run.status == WAITING else None,
+        "cancel_requested": run.cancel_requested or None,
+        "reason": run.reason or None,
+        "attempts": [_attempt(record) for record in run.attempts],
+    }
+    if run.replays:
+        answer["replays"] = [_replay(record) for record in run.replays]
+    return answer
+
+
+def _attempt(record: Any) -> AttemptShown:
+    attempt: AttemptShown = {
+        "attempt": record["attempt"],
+        "token": record["token"],
+        "worker": record["worker"],
+        "started_at": iso_ms(record["started_at_ms"]),
+        "ended_at": iso_ms(record["ended_at_ms"]),
+        "outcome": record["outcome"],
+        "error": record["error"],
+    }
+    if "error_class" in record:
+        attempt["error_class"] = record["error_class"]
+    return attempt
+
+
+def _replay(record: Any) -> ReplayShown:
+    return {
+        "by": record["by"],
+        "reason": record["reason"],
+        "at": iso_ms(record["at_ms"]),
+        "after_attempt": record["after_attempt"],
+        "died_of": record["died_of"],
+    }
+
+
+def _when(instant_ms: int) -> str | None:
+    return iso(instant_ms) if instant_ms else None
+
+
+def _seconds(duration_ms: int) -> float:
+    return round(duration_ms / SECOND_MS, 3)

@@ -1,0 +1,28 @@
+"""The table of routes: what is not in it cannot be called, and what contradicts itself in it does not start.
+
+The resolver, the OpenAPI document and whatever else goes by route (who may call it) read this one table.
+"""
+
+from __future__ import annotations
+
+from tickwork.api import service
+from tickwork.api.calendars import routes as calendars
+from tickwork.api.dead_letters import routes as dead_letters
+from tickwork.api.jobs import routes as jobs
+from tickwork.api.routing import Table, checked
+from tickwork.api.runs import routes as runs
+from tickwork.api.timers import routes as timers
+from tickwork.api.workers import routes as workers
+
+CHAPTERS: dict[str, Table] = {
+    "jobs": jobs.ROUTES,
+    "timers": timers.ROUTES,
+    "calendars": calendars.ROUTES,
+    "runs": runs.ROUTES,
+    "dead letters": dead_letters.ROUTES,
+    "workers": workers.ROUTES,
+    "service": service.ROUTES,
+}
+"""In the order of docs/api.md; the names are the document's tags."""
+
+ROUTES: Table = checked([route for chapter in CHAPTERS.values() for route in chapter])

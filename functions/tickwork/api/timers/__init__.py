@@ -1,0 +1,1 @@
+"""One-shot timers over HTTP."""

@@ -1,0 +1,18 @@
+"""Timers as the API shows them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tickwork.api.runs.views import run_view
+from tickwork.api.timers.answers import TimerShown
+from tickwork.api.work import shown
+from tickwork.core.ledger.records import Run
+from tickwork.flows.audit.history import RunView
+
+
+def timer_view(run: Run, status: str | None = None) -> TimerShown:
+    """A one-shot: the same ledger item is its timer and its run."""
+    view = run_view(RunView(run, status or run.status))
+    what: dict[str, object] = dict(shown(run.work)) if run.work else {}
+    return cast("TimerShown", {**view, "timer_id": run.key.job_id, **what})

@@ -1,0 +1,92 @@
+"""What a worker is told: of each run of its call, on its own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from tickwork.api.answers import Moment, Second
+
+
+class DeclinedRun(TypedDict):
+    """This entry changes nothing: the claim does not hold the run, or the service is busy."""
+
+    ref: str
+    granted: Literal[False]
+    accepted: Literal[False]
+    reason: str
+    discard: bool
+    """The message is of no more use: delete it."""
+    retry_after_s: NotRequired[int]
+
+
+class GrantedRun(TypedDict):
+    """The claim holds the run until `lease_until`."""
+
+    ref: str
+    granted: Literal[True]
+    token: int
+    attempt: int
+    lease_until: Moment
+    payload: NotRequired[Any]
+
+
+class StartAnswer(TypedDict):
+    runs: list[GrantedRun | DeclinedRun]
+    """In the order of the request."""
+
+
+class ExtendedLease(TypedDict):
+    ref: str
+    accepted: Literal[True]
+    lease_until: Moment
+    cancel: NotRequired[Literal[True]]
+    """Stop: somebody cancelled the run."""
+
+
+class HeartbeatAnswer(TypedDict):
+    runs: list[ExtendedLease | DeclinedRun]
+    """In the order of the request."""
+
+
+class EndedRun(TypedDict):
+    ref: str
+    accepted: Literal[True]
+    status: str
+    retry_at: NotRequired[Second]
+
+
+class CompleteAnswer(TypedDict):
+    runs: list[EndedRun | DeclinedRun]
+    """In the order of the request."""
+
+
+class LeasedRun(TypedDict):
+    """A started run: the fields of its message (docs/worker-protocol.md), what the start granted, and the receipt."""
+
+    v: int
+    ref: str
+    run_id: str
+    job_id: str
+    scheduled_at: Second
+    fire_at: Second
+    attempt: int
+    handler: str
+    lease_s: int
+    dispatched_at_ms: int
+    dispatched_by: str
+    retry_ref: NotRequired[str]
+    url: NotRequired[str]
+    traceparent: NotRequired[str]
+    payload_id: NotRequired[str]
+    previous_at: NotRequired[Second]
+    next_at: NotRequired[Second]
+    payload: NotRequired[Any]
+    token: int
+    lease_until: Moment
+    receipt: str
+    """Hand it back with heartbeats and the completion."""
+
+
+class LeaseAnswer(TypedDict):
+    runs: list[LeasedRun]
+    """As many as there were, up to `max`."""

@@ -1,0 +1,185 @@
+"""The worker's calls, batched: start, heartbeat, complete. Each entry is answered on its own.
+
+The wire protocol, for implementers in other languages, is docs/worker-protocol.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+from tickwork.api.fields import NoQuery
+from tickwork.api.places import key_of
+from tickwork.api.routing import Call, PathPart, Route
+from tickwork.api.workers.answers import (
+    CompleteAnswer,
+    DeclinedRun,
+    EndedRun,
+    ExtendedLease,
+    GrantedRun,
+    HeartbeatAnswer,
+    LeaseAnswer,
+    LeasedRun,
+    StartAnswer,
+)
+from tickwork.api.workers.bodies import BeatIn, BeatOneIn, CompleteIn, CompleteOneIn, LeaseIn, StartIn, StartOneIn
+from tickwork.core.errors import InvalidField, NotFound, WorldError
+from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.runs.attempts import Declined, StartRequest
+from tickwork.flows.runs import pulling, worker_calls
+from tickwork.flows.runs.finishing import Ended
+from tickwork.flows.runs.pulling import Leased
+from tickwork.ports import PUSH_POOL, Layout, Ports
+
+
+def start_runs(call: Call[StartIn, NoQuery]) -> tuple[int, StartAnswer]:
+    """Claim runs: of each, one worker passes and gets a lease and a fencing token."""
+    ports, body = call.ports, call.body
+    asked = [(one, _start_request(one, body.worker, f"runs.{i}.")) for i, one in enumerate(body.runs)]
+    return 200, {"runs": [_entry(ports, one.ref, partial(_start, ports, one, request)) for one, request in asked]}
+
+
+def heartbeat_runs(call: Call[BeatIn, NoQuery]) -> tuple[int, HeartbeatAnswer]:
+    """Extend the leases of runs, and hear which of them are to stop."""
+    ports = call.ports
+    asked = [(one, key_of(one.ref, f"runs.{i}.ref")) for i, one in enumerate(call.body.runs)]
+    return 200, {"runs": [_entry(ports, one.ref, partial(_beat, ports, one, key)) for one, key in asked]}
+
+
+def complete_runs(call: Call[CompleteIn, NoQuery]) -> tuple[int, CompleteAnswer]:
+    """Say how runs ended. Of a claim that is held no more nothing is taken."""
+    ports = call.ports
+    asked = [(one, key_of(one.ref, f"runs.{i}.ref")) for i, one in enumerate(call.body.runs)]
+    return 200, {"runs": [_entry(ports, one.ref, partial(_end, ports, one, key)) for one, key in asked]}
+
+
+def lease_runs(call: Call[LeaseIn, NoQuery]) -> tuple[int, LeaseAnswer]:
+    """Take started runs from a pool, without access to its queue."""
+    body = call.body
+    leased = pulling.lease_runs(
+        call.ports, call.path["pool"], body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s
+    )
+    return 200, {"runs": [_leased(one) for one in leased]}
+
+
+def _leased(one: Leased) -> LeasedRun:
+    """A started run: the fields of its message, what the start granted, and the receipt to hand back."""
+    return cast("LeasedRun", {**one.message, **_granted(one.run, one.payload), "receipt": one.receipt})
+
+
+def _entry[Answer: Mapping[str, Any]](
+    ports: Ports, ref: str, answer: Callable[[], Answer | Declined]
+) -> Answer | DeclinedRun:
+    """One entry of a batch; a busy store fails this entry, not its neighbours."""
+    try:
+        answered = answer()
+    except WorldError as error:
+        ports.signals.log("run_call_busy", ref=ref, error=repr(error))
+        return _declined(ref, Declined("busy", discard=False))
+    return _declined(ref, answered) if isinstance(answered, Declined) else answered
+
+
+def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> GrantedRun | Declined:
+    result = worker_calls.start(ports, request, one.payload_id)
+    if isinstance(result, Declined):
+        return result
+    return cast("GrantedRun", {"ref": one.ref, "granted": True, **_granted(result.run, result.payload)})
+
+
+def _granted(run: Run, payload: str | None) -> dict[str, Any]:
+    granted = {"token": run.token, "attempt": run.attempt, "lease_until": iso_ms(run.lease_until_ms)}
+    return granted | ({"payload": json.loads(payload)} if payload is not None else {})
+
+
+def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> ExtendedLease | Declined:
+    result = worker_calls.heartbeat(ports, key, one.token, one.lease_s)
+    if isinstance(result, Declined):
+        return result
+    if one.receipt:
+        pulling.hide(ports, one.receipt, _seconds_left(ports, result.lease_until_ms) + 1)
+    extended: ExtendedLease = {"ref": one.ref, "accepted": True, "lease_until": iso_ms(result.lease_until_ms)}
+    if result.cancel:
+        extended["cancel"] = True
+    return extended
+
+
+def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> EndedRun | Declined:
+    result = _ended(ports, one, key)
+    if one.receipt and (isinstance(result, Ended) or result.discard):
+        pulling.discard(ports, one.receipt)
+    if isinstance(result, Declined):
+        return result
+    ended: EndedRun = {"ref": one.ref, "accepted": True, "status": result.status}
+    if result.retry_at_ms:
+        ended["retry_at"] = iso(result.retry_at_ms)
+    return ended
+
+
+def _ended(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> Ended | Declined:
+    if one.outcome == "succeeded":
+        return worker_calls.complete(ports, key, one.token)
+    if one.outcome == "cancelled":
+        return worker_calls.acknowledge_cancel(ports, key, one.token, one.error)
+    return worker_calls.fail(
+        ports,
+        key,
+        one.token,
+        one.error,
+        permanent=one.outcome == "failed_permanent",
+        error_class=one.error_class,
+        retry_after_s=one.retry_after_s,
+    )
+
+
+def _seconds_left(ports: Ports, until_ms: int) -> int:
+    return max(0, -(-(until_ms - ports.clock.now_ms()) // SECOND_MS))
+
+
+def _declined(ref: str, result: Declined) -> DeclinedRun:
+    answer: DeclinedRun = {
+        "ref": ref,
+        "granted": False,
+        "accepted": False,
+        "reason": result.reason,
+        "discard": result.discard,
+    }
+    if result.retry_after_ms:
+        answer["retry_after_s"] = -(-result.retry_after_ms // SECOND_MS)
+    return answer
+
+
+def _start_request(one: StartOneIn, worker: str, where: str) -> StartRequest:
+    key = key_of(one.ref, f"{where}ref")
+    retry = key_of(one.retry_ref, f"{where}retry_ref") if one.retry_ref else None
+    is_of_run = retry is None or (retry.job_id, retry.scheduled_at_ms) == (key.job_id, key.scheduled_at_ms)
+    if key.kind or not is_of_run or (retry is not None and not retry.kind):
+        raise InvalidField(
+            "it does not belong to this run", field=f"{where}retry_ref", remedy="hand back the refs of the message"
+        )
+    return StartRequest(
+        key, one.claim, worker, one.lease_s, one.attempt, retry, one.dispatched_at_ms, one.dispatched_by
+    )
+
+
+def _check_pool(pool: str, layout: Layout) -> None:
+    pools = [name for name in layout.pools if name != PUSH_POOL]
+    if pool not in pools:
+        raise NotFound(
+            f"there is no pool {pool[:80]!r} for workers here",
+            field="pool",
+            remedy=f"pools of this environment: {', '.join(pools)}",
+        )
+
+
+_POOL = PathPart("pool", "A pool of workers", "payments", _check_pool)
+
+ROUTES = (
+    Route("POST", "/runs:start", start_runs, StartIn, NoQuery, StartAnswer),
+    Route("POST", "/runs:heartbeat", heartbeat_runs, BeatIn, NoQuery, HeartbeatAnswer),
+    Route("POST", "/runs:complete", complete_runs, CompleteIn, NoQuery, CompleteAnswer),
+    Route("POST", "/pools/{pool}:lease", lease_runs, LeaseIn, NoQuery, LeaseAnswer, at=(_POOL,), errors=(NotFound,)),
+)

@@ -1,0 +1,119 @@
+"""What the audit does for items that have not come to their end: send them again, give a run its retry back, and end
+what cannot run any more.
+
+One item must not stop the audit of all that come after it: what cannot be read is told, and left in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.core.audit import passes
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.messages import ReadyMessage
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.writes import Committed, Item
+from tickwork.core.runs import endings
+from tickwork.flows.audit.repairs import Repairs
+from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch.firing import read_items
+from tickwork.flows.dispatch.sending import send_ready
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_job, read_status, work_of
+from tickwork.flows.runs import finishing
+from tickwork.ports import Ports
+
+
+def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs) -> None:
+    """Send what is pending, wake what has lapsed, restore the retries that are gone."""
+    now_ms = ports.clock.now_ms()
+    fired = creating.fire_overdue(ports, read_items(ports, unended), "audit")
+    woken = send_ready(ports, _wakings(ports, [item for item in unended if passes.has_lapsed(item, now_ms)]))
+    repairs.resent += fired.sent + woken.sent
+    repairs.unsent += fired.unsent + woken.unsent
+    for run in _readable(ports, [item for item in unended if passes.awaits_retry(item, now_ms)]):
+        repairs.retries_restored += _restore_retry(ports, run)
+
+
+def _readable(ports: Ports, items: Sequence[Item]) -> list[Run]:
+    found: list[Run] = []
+    for item in items:
+        try:
+            found.append(Run.from_item(item))
+        except Unreadable as error:
+            _told(ports, error)
+    return found
+
+
+def _told(ports: Ports, error: Unreadable) -> None:
+    ports.signals.count("scheduler.set_aside_total")
+    ports.signals.log("item_set_aside", why=str(error))
+
+
+def _wakings(ports: Ports, items: Sequence[Item]) -> list[ReadyMessage]:
+    """Messages for runs whose worker and message are both gone: the start records the attempt as lost."""
+    messages = []
+    for run in _readable(ports, items):
+        try:
+            work = work_of(ports, run)
+        except Unreadable as error:
+            _told(ports, error)
+            continue
+        if work is not None:
+            messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
+    return messages
+
+
+def _restore_retry(ports: Ports, run: Run) -> int:
+    """1 when the retry of a waiting run was gone, and is there again."""
+    key = endings.retry_key(run.key, run.retry_at_ms, run.attempt + 1)
+    if read_status(ports, key) == lifecycle.PENDING:
+        return 0  # its own bucket's audit sends it
+    creating.prepare_slices(ports, [key])
+    if not isinstance(commit(ports, *endings.retry_again(run)), Committed):
+        return 0  # the run has gone on meanwhile
+    ports.signals.count("runs.retries_restored_total")
+    ports.signals.log("retry_restored", ref=run.key.ref, attempt=run.attempt + 1)
+    creating.follow_up(ports, [key], by="audit")
+    return 1
+
+
+def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repairs: Repairs) -> list[Item]:
+    """End what nobody has started for too long; what is left of the items."""
+    now_ms = ports.clock.now_ms()
+    left: list[Item] = []
+    for item in unended:
+        run = _run_of(item)
+        if run is None or not passes.has_expired(run, since_s * SECOND_MS, now_ms) or _is_next(ports, run.key):
+            left.append(item)
+        elif isinstance(commit(ports, passes.expire(run, now_ms, ports.layout.retention_s)), Committed):
+            repairs.expired += 1
+            ports.signals.count("runs.expired_total", team=run.key.team)
+            ports.signals.log("run_expired", ref=run.key.ref, run_id=run.run_id, why=passes.NOBODY_CAME)
+            finishing.note_outcome(ports, run.key, lifecycle.EXPIRED, now_ms)
+    return left
+
+
+def _run_of(item: Item) -> Run | None:
+    """The run of a pending item; None of a retry, and of what cannot be read (which is told when it is mended)."""
+    if "run_ref" in item or item.get("status") != lifecycle.PENDING:
+        return None
+    try:
+        return Run.from_item(item)
+    except Unreadable:
+        return None
+
+
+def _is_next(ports: Ports, key: LedgerKey) -> bool:
+    """Whether an occurrence is still its job's next: then its chain has to be moved on first, and it is no waiting
+    run. A definition that cannot be read keeps what it has."""
+    if "~" in key.name:
+        return False
+    try:
+        job = read_job(ports, key.job_id)
+    except Unreadable:
+        return True
+    return job is not None and job.next_key(key.cell) == key

@@ -1,0 +1,183 @@
+"""Writes down what this version stores: `python -m tests.recorded.recording` fills the folder of `VERSION`.
+
+Everything goes through the flows that write it in production, on a clock and ids that are set, so that the same code
+always records the same. Raise `VERSION` when the stored form gains something, record anew, and keep the old folders:
+they are what an old version left in somebody's tables.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.support.runs_world import World
+from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, Table
+from tickwork.core.ledger.work import Resource, RetryPolicy, Work
+from tickwork.core.ledger.writes import Anyway, Item, Update
+from tickwork.core.runs import breaker
+from tickwork.core.schedule import parse_schedule
+from tickwork.flows.dispatch import ticking
+from tickwork.flows.jobs import calendars, changing, registering
+from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.runs import cancelling, dead_letters, timers
+from tickwork.store.dynamodb import from_attributes, to_attributes
+
+VERSION = 1
+ROOT = Path(__file__).parent
+
+FULL = Work(
+    "default",
+    "settle",
+    '{"day":1}',
+    lease_s=90,
+    retry=RetryPolicy(3, 10, 600, 0, ("ValueError",), ("OSError", "KeyError")),
+    max_duration_s=900,
+    side_effects=("email", "payment"),
+    certificate={"source_sha256": "a" * 64, "verified_at": "2026-10-30T00:00:00Z"},
+    resources=(Resource("reporting-db", 2), Resource("mail", 1)),
+)
+"""Says everything that a recurring job's work can say, but what excludes each other."""
+
+
+def record() -> dict[str, list[Any]]:
+    """All tables and messages of a small world in which everything has happened, by name."""
+    world = World()
+    _calendar(world)
+    _jobs(world)
+    _runs(world)
+    _slots(world)
+    ticking.issue_ticks(world.ports)
+    found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
+    ready = [json.loads(message.body) for queue, message in world.outbox.sent if queue != "ticks"]
+    found["ready_messages"] = sorted(ready, key=lambda body: (body["ref"], body["attempt"]))
+    found["ticks"] = world.outbox.bodies("ticks")[:5]
+    return found
+
+
+def _items(world: World, table: Table) -> list[Item]:
+    """As DynamoDB would give them back: a tuple is a list there."""
+    items = [from_attributes(to_attributes(item)) for item in world.store.items(table)]
+    return sorted(items, key=table.key_of)
+
+
+def _calendar(world: World) -> None:
+    content = {
+        "zone": "Europe/Berlin",
+        "dates": ["2026-12-24"],
+        "ranges": [{"from": "2026-12-27", "to": "2026-12-30"}],
+        "weekly": ["sat", {"from": "sun 18:00", "to": "mon 06:00"}],
+        "holidays": [{"rule": "12-25", "name": "Christmas Day", "observed": "same_day"}, "easter-2"],
+    }
+    calendars.put_calendar(world.ports, "shop", "holidays", content, None)
+    calendars.put_calendar(world.ports, "shop", "holidays", content | {"dates": []}, 1)
+
+
+def _new(world: World, name: str, spec: dict[str, Any], work: Work, **more: Any) -> NewJob:
+    schedule = parse_schedule(spec, now_ms=world.clock.at_ms, job_id=f"shop:{name}")
+    new = NewJob("shop", name, schedule.spec, work, 0, CatchUp(), f"{name}-content")
+    return replace(new, **more)
+
+
+def _jobs(world: World) -> None:
+    """A plain job, one that says everything, a union, an unsafe one, a pushed one; one changed, paused and resumed;
+    one finished, one with its next cancelled, one deleted, one parked."""
+    every_hour = {"rate": "1 hour"}
+    cron = {"cron": "30 6 * * 1-5", "zone": "Europe/Berlin", "calendars": {"exclude": ["holidays"]}}
+    unsafe = Work("default", "job", idempotency_class="unsafe", sign_off={"who": "ops", "why": "a bell"})
+    pushed = Work("push", "push", url="https://example.com/hook", resources=(Resource("push.example.com", 4),))
+    weekly = {"rrule": "FREQ=WEEKLY", "start": "2026-11-01T00:00:00Z"}
+    union = {"any_of": [{"cron": "0 1 * * *", "zone": "UTC"}, weekly]}
+    everything = {"tolerance_s": 120, "catch_up": CatchUp("last", 3, 7200), "exact_reason": "a bank opens then"}
+    for new in (
+        _new(world, "plain", every_hour, Work("default", "job")),
+        _new(world, "full", cron, FULL, **everything),
+        _new(world, "apart", every_hour, Work("default", "job", '"' + "x" * 500 + '"')),
+        _new(world, "unsafe", every_hour, unsafe),
+        _new(world, "pushed", every_hour, pushed),
+        _new(world, "daily", {"cron": "0 1 * * *", "zone": "UTC"}, Work("default", "job")),
+        _new(world, "several", union, Work("default", "job")),
+        _new(world, "once", {"at": "2026-10-30T00:00:30Z"}, Work("default", "job")),
+        _new(world, "gone", every_hour, Work("default", "job")),
+        _new(world, "parked", every_hour, Work("default", "job")),
+    ):
+        registering.create_job(world.ports, new)
+    faster = _new(world, "daily", {"rate": "2 hours"}, Work("default", "job", max_duration_s=60))
+    changing.update_job(world.ports, "shop:daily", 1, lambda job: replace(faster, fingerprint="changed"))
+    changing.pause_job(world.ports, "shop:plain", "ops", "maintenance")
+    world.after(5)
+    changing.resume_job(world.ports, "shop:plain", "ops")
+    changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
+    registering.delete_job(world.ports, "shop:gone")
+    parked = {"status": "error", "reason": "no zone data", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
+    commit(world.ports, Update(JOBS, {"job_id": "shop:parked"}, Anyway("as a window parks it"), set=parked))
+    world.after(60)
+    world.scan()
+
+
+def _runs(world: World) -> None:
+    """A run in every status that there is, and some more on the way."""
+    world.timer(3600)  # pending
+    world.must_start(world.timer())  # running
+    asked = world.timer()
+    world.must_start(asked)
+    cancelling.cancel_run(world.ports, asked, "not wanted")  # running, and asked to stop
+    done = world.timer(payload='{"n":[1,2]}', traceparent="00-" + "1" * 32 + "-" + "2" * 16 + "-01")
+    world.complete(done, world.must_start(done).token)
+    waiting = world.timer()
+    world.fail(waiting, world.must_start(waiting).token, error_class="KeyError", retry_after_s=30)
+    tired = world.timer(retry=RetryPolicy(2, 1))
+    world.fail(tired, world.must_start(tired).token)
+    again = world.must_start(tired, message=world.until_retry(tired))
+    world.fail(tired, again.token, permanent=True)  # dead, its first retry spent
+    replayed = world.timer(retry=RetryPolicy(1))
+    world.fail(replayed, world.must_start(replayed).token)
+    order = dead_letters.Order("ops", "the bank is back", 10, world.clock.at_ms + 60_000)
+    dead_letters.replay_runs(world.ports, [replayed], order)  # waiting, and replayed
+    cancelling.cancel_run(world.ports, world.timer(600), "changed our mind")
+    lapsed = world.timer(lease_s=30)
+    world.must_start(lapsed, lease_s=30)
+    world.after(40)
+    world.must_start(lapsed)  # reclaimed
+    lasting = world.timer(max_duration_s=600)
+    world.must_start(lasting)
+    keyed = timers.NewTimer("shop", world.clock.at_ms + 90_000, Work("default", "job"), "order-17", "content")
+    timers.create_timers(world.ports, [keyed])
+    _missed(world)
+
+
+def _missed(world: World) -> None:
+    """An outage of three hours: the jobs of every hour skip what they missed, or run it, as they were told."""
+    world.after(3 * 3600)
+    for _ in range(4):
+        world.scan()
+        world.after(1)
+
+
+def _slots(world: World) -> None:
+    """A run that holds slots, and a target that is left alone."""
+    holder = world.timer(resources=(Resource("reporting-db", 2), Resource("mail", 1)))
+    world.must_start(holder)
+    key = breaker.breaker_key("shop", "push.example.com")
+    read = breaker.Breaker()
+    for _ in range(breaker.TRIP_AFTER):
+        commit(world.ports, breaker.failed(key, read, world.clock.at_ms))
+        read = breaker.Breaker.from_item(world.ports.store.get(RESOURCES, key))
+    occurrence = world.until_due("shop:unsafe")
+    world.complete(occurrence, world.must_start(occurrence).token)  # and the job's `last` says so
+
+
+def write() -> None:
+    """Fill the folder of this version."""
+    folder = ROOT / f"v{VERSION}"
+    folder.mkdir(exist_ok=True)
+    for name, items in record().items():
+        text = json.dumps(items, indent=1, sort_keys=True, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
