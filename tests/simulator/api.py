@@ -80,7 +80,9 @@ class _Call:
         except (CallerError, ValidationError) as error:
             answer = ApiRefused(422, {"detail": str(error)})
         else:
-            if not any(run.get("reason") == "busy" for run in answer["runs"]):
+            if any(run.get("reason") == "busy" for run in answer["runs"]):
+                process.gave_up = True
+            else:
                 self._world.checks.answered(process)
         self._answer = answer
         for wake in self._waiters:

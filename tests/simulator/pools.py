@@ -92,7 +92,9 @@ def push(world: World, messages: list[Message]) -> None:
         pusher = Pusher(SimPoster(process, world), ("secret",))
         batch = {str(message.id): InMessage(str(message.id), message.body) for message in messages}
         kept = pushing.push_batch(process.ports, pusher, PUSH_POOL, batch)
-        if not kept:
+        if kept:
+            process.gave_up = True
+        else:
             world.checks.answered(process)
         for message in messages:
             if str(message.id) not in kept:
