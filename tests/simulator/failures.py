@@ -24,7 +24,7 @@ from tickwork.core.ledger.keys import slice_key
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Item
-from tickwork.ports import Layout
+from tickwork.ports import TICKS_QUEUE, Layout
 from tickwork.testing.broken import shard_of
 from tickwork.testing.faults import Faults
 from tickwork.testing.world import Measured
@@ -86,6 +86,9 @@ def run_failure(name: str) -> Report:
     metrics: list[Measured] = []
     world = World(_SEED, shape=_shape(), faults=Faults({}), metrics=metrics)
     world.checks.lags.stop()
+    world.queues[
+        TICKS_QUEUE
+    ].batch_max = 1  # production serves the slices of a batch side by side, a history one by one
     world.kernel.at(world.shape.start_ms + BEGINS_S * SECOND_MS, lambda: failure.begin(world))
     world.run_for(LASTS_S * SECOND_MS)
     violation = "" if world.violation is None else str(world.violation)
