@@ -150,6 +150,8 @@ def _with_elements(rng: Random, work: Work, elements: frozenset[str]) -> Work:
         work = replace(work, idempotency_class=UNSAFE, sign_off={"who": "ops", "why": "it may be lost"})
     if work.pool in (REAL_POOL, LAMBDA_POOL) and rng.random() < 0.1:
         work = replace(work, handler="gone")
+    if work.pool in (REAL_POOL, LEASED_POOL) and rng.random() < 0.25:
+        work = replace(work, lease_s=300, max_duration_s=60)  # the lease is cut long before a heartbeat is due
     if "retry_filters" in elements:
         named = rng.choice(_FILTERS)
         work = replace(work, retry=replace(work.retry, **named))

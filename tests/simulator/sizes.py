@@ -24,7 +24,7 @@ SIZES: dict[str, int] = {
     "SLOTS_PAGE": 1,
     "HOLDERS_READ_MAX": 1,
 }
-"""Bounds of flows by name, and how each goes with the page of a world: so many times, or (0) to the least that works."""
+"""Bounds of flows by name, and how each goes with the page of a world: so many times, or (0) the least that works."""
 
 
 def bounds(name: str) -> list[ModuleType]:

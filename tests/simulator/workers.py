@@ -79,6 +79,7 @@ class Session:
         world.kernel.at(world.kernel.now_ms + _LOOK_MS, self._look)
         clean = self._worker.run()
         world.seen["worker session ended" if clean else "worker session gave runs up"] += 1
+        process.end()  # the command line ends the process here, whatever its threads are at
 
     def _source(self, process: Process, stopping: Any) -> Source:
         api: Any = SimApi(self._world)
@@ -243,6 +244,7 @@ def invoke_lambda(world: World, messages: list[Message]) -> None:
             aws_request_id=process.name,
             get_remaining_time_in_millis=lambda: max(0, began_ms + _LAMBDA_MS - process.monotonic_ms()),
         )
+        world.kernel.at(world.kernel.now_ms + _LAMBDA_MS, process.end)  # Lambda kills what takes longer
         api: Any = SimApi(world)
         sqs: Any = SimSqsClient(process, queue.name)
         handle = lambda_handler(make_app(world), api=api, sqs=sqs, queue_url=queue.name)

@@ -76,6 +76,11 @@ class Process:
         beside = greenlet(self._guard, self.world.kernel.hub)
         self.world.kernel.at(self.world.kernel.now_ms, lambda: beside.switch(lambda _: function()))
 
+    def end(self) -> None:
+        """From now on nothing of it happens, whatever its threads are at: it was killed, or has ended itself."""
+        if self.state == RUNNING:
+            self.state = CRASHED
+
     def _run(self, body: Callable[[Process], None]) -> None:
         self._guard(body)
         if self.state == RUNNING:
