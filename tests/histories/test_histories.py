@@ -8,6 +8,7 @@ from tests.simulator.coverage import REQUIRED, missing
 from tests.simulator.mutants import first_seed, planted
 from tests.simulator.planted import PLANTED
 from tests.simulator.run import replay, run_seed
+from tests.simulator.sizes import SIZES, bounds, turned_down
 
 QUICK = {
     "advance without the token",
@@ -60,3 +61,17 @@ def test_at_least_25_bugs_are_planted_under_names_of_their_own() -> None:
 def test_an_outcome_that_was_never_seen_is_reported() -> None:
     assert missing(dict.fromkeys(REQUIRED, 1)) == []
     assert missing({}) == list(REQUIRED)
+
+
+def test_every_bound_that_is_turned_down_is_one_of_the_flows() -> None:
+    assert [name for name in SIZES if not bounds(name)] == []
+
+
+def test_bounds_are_as_before_after_a_world_with_small_pages() -> None:
+    def standing() -> list[int]:
+        return [getattr(module, name) for name in SIZES for module in bounds(name)]
+
+    before = standing()
+    with turned_down(1):
+        assert standing() != before
+    assert standing() == before

@@ -19,12 +19,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed of --seeds (default 0)")
     parser.add_argument("--violations", type=int, default=5, help="stop after this many violations (default 5)")
     parser.add_argument("--mutants", action="store_true", help="check that each planted bug is found")
+    parser.add_argument("--coverage", type=int, metavar="SEEDS", help="print which lines so many seeds reach")
+    parser.add_argument("--failures", action="store_true", help="measure each failure of the table, in virtual time")
     parser.add_argument("--only", default="", help="of the mutants, those whose name contains this")
     chosen = parser.parse_args(arguments)
     if chosen.mutants:
         from tests.simulator.mutants import check_all
 
         return check_all(chosen.only, chosen.seeds)
+    if chosen.coverage:
+        return _coverage(chosen.coverage)
+    if chosen.failures:
+        return _failures(chosen.only)
     if chosen.seed is not None:
         lines = list(replay(chosen.seed))
         print("\n".join(lines))
@@ -35,6 +41,35 @@ def main(arguments: list[str] | None = None) -> int:
     fresh = time.time_ns() // 1_000_000_000  # a new stretch of seeds each second, printed so that it can be repeated
     status = _run("corpus", CORPUS, chosen.violations)
     return status or _run("fresh seeds", range(fresh, fresh + _FRESH_MAX), chosen.violations)
+
+
+def _coverage(seeds: int) -> int:
+    from tests.simulator import covered
+
+    with covered.watching() as reached:
+        run_seeds(range(seeds), violations_max=5, report=print)
+    lines = list(covered.report(reached))
+    print("\n".join(lines))
+    return int(any(line.startswith("UNREACHED") for line in lines))
+
+
+def _failures(only: str) -> int:
+    from tests.simulator.failures import FAILURES, OTHERS, TOUCHED, run_failure
+
+    quiet = run_failure("none").lags[OTHERS].longest_ms
+    print(f"{'failure':<20} {'touched: late':>14} {'never':>6} {'others: late':>13} {'never':>6} {'later by':>9}")
+    for name in FAILURES:
+        if only not in name:
+            continue
+        report = run_failure(name)
+        touched, others = report.lags[TOUCHED], report.lags[OTHERS]
+        later = (others.longest_ms - quiet) / 1_000
+        late = [max(lags.lags_ms, default=0) / 1_000 for lags in (touched, others)]
+        print(
+            f"{name:<20} {late[0]:>12.1f} s {touched.never:>6} {late[1]:>11.1f} s {others.never:>6} "
+            f"{later:>7.1f} s  {report.violation[:90]}"
+        )
+    return 0
 
 
 def _run(what: str, seeds: range, violations_max: int) -> int:

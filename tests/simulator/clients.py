@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tests.simulator.checks.told import Ask
 from tickwork.core.errors import CallerError, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import parse_ledger_key
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
@@ -32,7 +34,7 @@ _PATIENCE_MS = 12 * SECOND_MS
 _TRIES_MAX = 4
 
 
-def request(world: World, call: Callable[[Process], None], *, again: bool) -> None:
+def request(world: World, call: Callable[[Process], None], *, again: bool, ask: Ask | None = None) -> None:
     """One client: a call, and the same call again when no answer came in time."""
     answered = [False]
 
@@ -43,6 +45,10 @@ def request(world: World, call: Callable[[Process], None], *, again: bool) -> No
             process.state = FAILED
             world.seen[f"busy {type(error).__name__}"] += 1
             return
+        except Unreadable:  # its own definition: nobody else is asked
+            process.state = FAILED
+            world.seen["told it is unreadable"] += 1
+            return
         except CallerError as error:
             world.seen[f"told {type(error).__name__}"] += 1
         answered[0] = True
@@ -51,11 +57,24 @@ def request(world: World, call: Callable[[Process], None], *, again: bool) -> No
     def attempt(tries: int) -> None:
         if answered[0] or tries > _TRIES_MAX:
             return
+        if ask is not None:
+            ask.tries = tries
         Process(world, "api", body)
         if again:
             world.kernel.at(world.kernel.now_ms + _PATIENCE_MS, lambda: attempt(tries + 1))
 
     attempt(1)
+
+
+def _ask(world: World, asks: list[Ask]) -> Ask:
+    """Note that something is asked for now."""
+    ask = Ask(world.kernel.now_ms)
+    asks.append(ask)
+    return ask
+
+
+def _acknowledge(world: World, ask: Ask) -> None:
+    ask.acked_ms = min(ask.acked_ms, world.kernel.now_ms)
 
 
 def create_timers(world: World, plan: TimerPlan, told: list[str] | None = None) -> None:
@@ -66,7 +85,7 @@ def create_timers(world: World, plan: TimerPlan, told: list[str] | None = None) 
         new = [
             NewTimer(
                 plan.team,
-                plan.fire_at_ms + n * SECOND_MS,
+                plan.fire_at_ms + n * plan.apart_s * SECOND_MS,
                 plan.work,
                 f"{plan.client_key}-{n}" if plan.client_key else None,
                 f"content-{n}",
@@ -96,57 +115,73 @@ def cancel_timer(world: World, timer_id: str) -> None:
 
 
 def create_job(world: World, plan: JobPlan, fingerprint: str = "same") -> None:
+    ask = _ask(world, world.checks.told.creations[f"{plan.team}:{plan.name}"])
+
     def call(process: Process) -> None:
         schedule = parse_schedule(plan.schedule, now_ms=process.now_ms(), job_id=f"{plan.team}:{plan.name}").spec
         new = NewJob(plan.team, plan.name, schedule, plan.work, plan.tolerance_s, plan.catch_up, fingerprint)
         _, is_new = registering.create_job(process.ports, new)
+        _acknowledge(world, ask)
         world.seen["job created" if is_new else "job existed"] += 1
 
-    request(world, call, again=True)
+    request(world, call, again=True, ask=ask)
 
 
 def change_job(world: World, plan: JobPlan, change: ChangePlan) -> None:
     """Change a job at the version it has when the client looks; a repeated request names the same version."""
     job_id = f"{plan.team}:{plan.name}"
     versions: list[int] = []
+    ask = _ask(world, world.checks.told.changes[job_id])
 
     def call(process: Process) -> None:
         if not versions:
             versions.append(registering.get_job(process.ports, job_id).version)
         schedule = parse_schedule(change.schedule, now_ms=process.now_ms(), job_id=job_id).spec
         work = replace(plan.work, max_duration_s=3_600) if change.limited else plan.work
+        if change.resources is not None:
+            work = replace(work, resources=change.resources)
         what = f"change of {change.at_ms}"
         new = NewJob(plan.team, plan.name, schedule, work, change.tolerance_s, plan.catch_up, what)
         changing.update_job(process.ports, job_id, versions[0], lambda _: new)
+        _acknowledge(world, ask)
         world.seen["job changed"] += 1
 
-    request(world, call, again=True)
+    request(world, call, again=True, ask=ask)
 
 
 def pause_job(world: World, job_id: str, pause: PausePlan) -> None:
     until_ms = world.kernel.now_ms + pause.ends_after_ms if pause.ends_after_ms else 0
+    ask = _ask(world, world.checks.told.pauses[job_id])
+    ask.until_ms = until_ms or ask.until_ms
 
     def call(process: Process) -> None:
         changing.pause_job(process.ports, job_id, "ops", "maintenance", until_ms)
+        _acknowledge(world, ask)
         world.seen["job paused"] += 1
 
-    request(world, call, again=True)
+    request(world, call, again=True, ask=ask)
 
 
 def resume_job(world: World, job_id: str) -> None:
+    ask = _ask(world, world.checks.told.resumes[job_id])
+
     def call(process: Process) -> None:
         _, was_paused = changing.resume_job(process.ports, job_id, "ops")
+        _acknowledge(world, ask)
         world.seen["job resumed" if was_paused else "job was not paused"] += 1
 
-    request(world, call, again=True)
+    request(world, call, again=True, ask=ask)
 
 
 def delete_job(world: World, job_id: str) -> None:
+    ask = _ask(world, world.checks.told.deletions[job_id])
+
     def call(process: Process) -> None:
         deleted = registering.delete_job(process.ports, job_id)
+        _acknowledge(world, ask)
         world.seen["job deleted" if deleted else "job deleted before"] += 1
 
-    request(world, call, again=True)
+    request(world, call, again=True, ask=ask)
 
 
 def cancel_run(world: World) -> None:

@@ -35,7 +35,8 @@ def pending(world: World) -> list[str]:
     reasons += [
         f"{ref} was accepted and is not in the ledger"
         for ref in world.checks.ledger.accepted
-        if world.tables.standing(TIMERS, dict(zip(("pk", "sk"), ref.split("|"), strict=True))) is None
+        if ref not in world.gone
+        and world.tables.standing(TIMERS, dict(zip(("pk", "sk"), ref.split("|"), strict=True))) is None
     ]
     reasons += [f"{ref} has not started" for ref in world.fresh if ref not in world.checks.ledger.started_at_ms]
     reasons += [

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.simulator.parts import PARTS, PENDING_ISOLATION
+
 _WINDOWS = ("served", "already", "held", "early", "fenced", "unsure", "out_of_time")
 _STARTS = ("held", "succeeded", "dead", "cancelled", "superseded")
 _ITEMS = (
     *("new -> pending", "new -> skipped", "pending -> running", "pending -> skipped", "pending -> cancelled"),
     *("pending -> spent", "running -> running", "running -> waiting", "running -> succeeded", "running -> dead"),
-    *("waiting -> running", "cancelled -> pending", "skipped_outage", "too_late"),
+    *("waiting -> running", "cancelled -> pending", "skipped_outage", "too_late", "replanned"),
 )
 _FAULTS = (
     *("crash_before", "crash_after", "pause_before", "pause_after", "freeze", "throttle", "conflict", "stale_scan"),
     *("unknown_lost", "unknown_done", "unknown_late", "send_failed", "send_failed_but_sent", "send_refused"),
     *("tick_lost", "tick_doubled", "tick_late", "message_lost", "message_doubled", "message_late"),
     *("outage", "queue outage", "faulty_worker", "schedule garbled"),
+    *("stale_index", "split_read", "clock jumped", "expired timers", "expired jobs", "deleted from timers"),
+    *("deleted from resources", "message outlived its queue", "zone data changed", "bad messages", "api outage"),
+)
+_WORKERS = (
+    *("worker session", "worker session ended", "worker session gave runs up", "real job done", "lambda batch"),
+    *("worker's api call failed", "worker met a bad message", "pushed", "push.breaker_opened_total"),
+    *("payload kept apart", "unsafe started", "runs.unsafe_not_repeated_total", "retried by its class"),
+)
+_READERS = (
+    *("jobs listed", "runs listed", "dead letters listed", "run cancelled by time"),
+    *("calendar created", "calendar changed"),
 )
 
 REQUIRED = (
@@ -23,6 +36,10 @@ REQUIRED = (
     *(f"start declined {reason}" for reason in _STARTS),
     *(f"item {change}" for change in _ITEMS),
     *_FAULTS,
+    *_WORKERS,
+    *_READERS,
+    *(f"part {name}" for name in PARTS if name not in PENDING_ISOLATION),
+    "broken part throttled",
     *("start granted", "start granted again", "heartbeat accepted", "heartbeat declined stale_token"),
     *("end declined stale_token", "ended succeeded", "ended waiting", "ended dead", "refused", "orphan"),
     *("timer created", "timer existed", "timer cancelled", "job created", "job existed", "job deleted"),

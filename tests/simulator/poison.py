@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulator.shape import CELL
@@ -18,8 +19,16 @@ GARBAGE = {"tongues": 1}
 
 def plant_poison(world: World) -> None:
     """One item of each kind, or of one kind, due within the next seconds."""
-    kinds = (_newer_status, _newer_kind, _retry_of_nothing, _retry_of_garbage, _running_garbage, _job_in_tongues)
-    for kind in kinds if world.rng.random() < 0.3 else (world.rng.choice(kinds),):
+    _plant_kinds(world, _KINDS if world.rng.random() < 0.3 else (world.rng.choice(_KINDS),))
+
+
+def plant_every_poison(world: World) -> None:
+    """One item of each kind, due within the next seconds."""
+    _plant_kinds(world, _KINDS)
+
+
+def _plant_kinds(world: World, kinds: Sequence[Callable[[World, LedgerKey], None]]) -> None:
+    for kind in kinds:
         due_ms = (world.kernel.now_ms // SECOND_MS + world.rng.randrange(_AHEAD_S)) * SECOND_MS
         shard = world.rng.randrange(world.layout.shards)
         key = LedgerKey(CELL, shard, due_ms, "pay", f"poison-{kind.__name__.strip('_')}".replace("_", "-"), due_ms)
@@ -80,3 +89,6 @@ def _job_in_tongues(world: World, key: LedgerKey) -> None:
     world.poisoned.add(key.job_id)
     world.tables.plant(JOBS, {"job_id": key.job_id, "team": key.team, "name": key.name, "status": "active"})
     _plant(world, key, status="pending", job_id=key.job_id, scheduled_at_ms=key.scheduled_at_ms)
+
+
+_KINDS = (_newer_status, _newer_kind, _retry_of_nothing, _retry_of_garbage, _running_garbage, _job_in_tongues)

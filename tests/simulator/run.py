@@ -35,6 +35,7 @@ def run_seeds(seeds: Iterable[int], *, violations_max: int, report: Callable[[st
     """Many seeds; stops after some violations, each reported as it is found."""
     figures = Figures()
     gc.disable()  # a world is a web of cycles: collected between seeds, not in the middle of one
+    gc.freeze()  # and what was imported is not looked at each time
     try:
         for seed in seeds:
             world = run_seed(seed)

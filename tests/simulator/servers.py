@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tests.simulator.elements import BROKEN, FLAKY, retries_after
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.tick_batches import TickBatch
@@ -17,7 +21,7 @@ from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.runs import worker_calls
 from tickwork.flows.runs.finishing import Ended
 from tickwork.testing.process import FAILED, Process
-from tickwork.testing.queue import Message
+from tickwork.testing.queue import Message, SimQueue
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -38,6 +42,9 @@ def audit(world: World) -> None:
 
 
 def _serve(world: World, kind: str, flow: Callable[[Process], object]) -> None:
+    if kind in world.off:
+        return
+
     def body(process: Process) -> None:
         try:
             flow(process)
@@ -69,31 +76,37 @@ def scan(world: World, messages: list[Message]) -> None:
     Process(world, "scanner", body)
 
 
-def work(world: World, messages: list[Message]) -> None:
+def work(world: World, queue: str, messages: list[Message]) -> None:
     """Workers take one message each."""
     for message in messages:
-        _Work(world, message)
+        _Work(world, world.queues[queue], message)
 
 
 class _Work:
     """One message in a worker's hands: start, heartbeat, complete or fail, delete."""
 
-    def __init__(self, world: World, message: Message) -> None:
+    def __init__(self, world: World, queue: SimQueue, message: Message) -> None:
         self.world = world
         self.message = message
-        self.queue = world.queues["ready-default"]
+        self.queue = queue
         Process(world, "worker", self.run)
 
     def run(self, process: Process) -> None:
-        body = json.loads(self.message.body)
+        try:
+            body = read_ready(self.message.body)
+        except (ValueError, RecursionError):  # no message: it is left, until its queue gives it up
+            self.world.seen["worker met a bad message"] += 1
+            return
         key, lease_s = parse_ref(body["ref"]), int(body["lease_s"])
         request = _request(process, key, body)
-        started = self._patiently(process, lambda: worker_calls.start(process.ports, request))
+        payload_id = body.get("payload_id")
+        started = self._patiently(process, lambda: worker_calls.start(process.ports, request, payload_id))
         if started is None:
             return
         if isinstance(started, Declined):
             self._declined(process, "start", started)
             return
+        self._check_payload(key.ref, body, started.payload)
         self.world.checks.ledger.promised(key.ref, started.run.token, started.run.lease_until_ms)
         self.world.seen["start granted" if started.run.attempt == 1 else "start granted again"] += 1
         if self.world.faults.strikes(self.world.rng, "faulty_worker"):
@@ -101,6 +114,14 @@ class _Work:
             self._delete(process)
         if self._work_on(process, key, started.run.token, lease_s):
             self._end(process, key, started.run.token)
+
+    def _check_payload(self, ref: str, body: dict[str, Any], payload: str | None) -> None:
+        """Every start brings the payload that the definition has, wherever it is kept."""
+        if "payload_id" not in body and payload is None:
+            self.world.expect("payload", body.get("payload", {}).get("n") == 1, f"{ref} came with {body}")
+            return
+        self.world.seen["payload kept apart"] += 1
+        self.world.expect("payload", payload is not None and json.loads(payload)["n"] == 1, f"{ref} got {payload}")
 
     def _work_on(self, process: Process, key: LedgerKey, token: int, lease_s: int) -> bool:
         """The job itself, with heartbeats; False when the lease was lost and the job was stopped."""
@@ -131,13 +152,28 @@ class _Work:
 
     def _end(self, process: Process, key: LedgerKey, token: int) -> None:
         drawn = self.world.rng.random()
-        call: Callable[[], Any]
         if drawn < _FAILS_SHARE and not self.world.faults.off:
             permanent = drawn < _PERMANENT_SHARE
-            call = lambda: worker_calls.fail(process.ports, key, token, "it broke", permanent=permanent)  # noqa: E731
-        else:
-            call = lambda: worker_calls.complete(process.ports, key, token)  # noqa: E731
-        self._settle(process, self._patiently(process, call))
+            error_class = self.world.apart.choice(("", FLAKY, BROKEN))
+            call = lambda: worker_calls.fail(  # noqa: E731
+                process.ports, key, token, "it broke", permanent=permanent, error_class=error_class
+            )
+            ended = self._patiently(process, call)
+            self._check_filter(key, error_class, ended)
+            self._settle(process, ended)
+            return
+        self._settle(process, self._patiently(process, lambda: worker_calls.complete(process.ports, key, token)))
+
+    def _check_filter(self, key: LedgerKey, error_class: str, ended: Ended | Declined | None) -> None:
+        """A class of errors that the policy does not retry ends the run."""
+        item = self.world.tables.standing(TIMERS, key.as_item()) or {}
+        job = self.world.tables.standing(JOBS, {"job_id": key.job_id}) or {}
+        work = item.get("work") or job.get("work")
+        if isinstance(ended, Ended) and ended.status == "waiting" and isinstance(work, dict) and error_class:
+            retry = RetryPolicy.from_item(work.get("retry", {}))
+            is_right = retries_after(retry, error_class)
+            self.world.expect("retry-filter", is_right, f"{key.ref} is retried after {error_class}, against {retry}")
+            self.world.seen["retried by its class"] += bool(retry.retry_on or retry.no_retry_on)
 
     def _settle(self, process: Process, ended: Ended | Declined | None) -> None:
         """The answer to the end of an attempt: only an accepted one allows the message to go."""

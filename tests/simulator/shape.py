@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich
+from tests.simulator.parts import PENDING_ISOLATION
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
@@ -51,16 +53,20 @@ class TimerPlan:
     team: str
     client_key: str | None
     cancel_after_ms: int | None
+    apart_s: int = 1
+    """Of several: how far apart they are due."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """A change of a job: another schedule, another tolerance, a limit that makes its starts read the definition."""
+    """A change of a job: another schedule, another tolerance, a limit that makes its starts read the definition; other
+    sizes of the resources that it shares."""
 
     at_ms: int
     schedule: dict[str, Any]
     tolerance_s: int
     limited: bool
+    resources: tuple[Resource, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +106,24 @@ class Shape:
     jobs: tuple[JobPlan, ...]
     cancel_runs_at_ms: tuple[int, ...] = ()
     replays_at_ms: tuple[int, ...] = ()
+    elements: frozenset[str] = frozenset()
+    calendars: tuple[tuple[CalendarPlan, ...], ...] = ()
+    reads_at_ms: tuple[int, ...] = ()
+    zone_data_at_ms: int = 0
+    page: int = 0
+    """How many items a page has, where it is smaller than in production; 0: it is not."""
 
 
 def draw_shape(rng: Random, epoch_ms: int) -> Shape:
-    """The world of a seed, which begins somewhere in the hour after the epoch."""
+    """The world of a seed, which begins somewhere in the hour after the epoch, or just before clocks change."""
     start_ms = epoch_ms + rng.randrange(60 * MINUTE_MS)
+    apart = Random(f"elements of {start_ms}")
+    elements = draw_elements(apart)
+    start_ms = begin_of(apart, elements) or start_ms
+    return enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
+
+
+def _plain_shape(rng: Random, start_ms: int) -> Shape:
     safety_ms = rng.choice((40, 60, 80, 120, 120, 200, 400, 700)) * SECOND_MS
     slices = rng.choice((1, 1, 2))
     timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 3, 5))))

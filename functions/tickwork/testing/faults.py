@@ -48,15 +48,31 @@ CLASSES: dict[str, tuple[float, float]] = {
     "garbled_schedule": (1.0, 1.0),
     "queue_outage": (1.0, 1.0),
 }
+CLASSES_APART: dict[str, tuple[float, float]] = {
+    # at a read that is not consistent, or of many items
+    "stale_index": (0.2, 0.9),
+    "split_read": (0.1, 0.6),
+    # of a whole history
+    "clock_jump": (1.0, 1.0),
+    "short_retention": (1.0, 1.0),
+    "item_deleted": (1.0, 1.0),
+    "queue_forgets": (1.0, 1.0),
+    "bad_messages": (1.0, 1.0),
+    "api_outage": (1.0, 1.0),
+}
+"""Classes that are drawn apart from the others: a seed in which none of them is on has the history that it had before
+there were any."""
 CALL_FAULTS = ("crash_before", "crash_after", "pause_before", "pause_after", "throttle")
 COMMIT_FAULTS = ("conflict", "unknown_lost", "unknown_done", "unknown_late")
 
 type Table = tuple[float, tuple[tuple[float, str], ...]]
 """The sum of the rates, and the classes with their cumulated rates."""
 
+_APART_SHARES = (0.0, 0.0, 0.15, 0.35)
 _QUIET_SEEDS = 0.08
 """The share of seeds without any fault: there the lag itself is checked (bounded-lag)."""
 _PAUSES_MS = ((200, 3_000), (3_000, 9_000), (11_000, 45_000), (60_000, 700_000))
+_JUMPS_MS = (2_000, 30_000, 120_000, 300_000)
 _SKEW_MAX_MS = (500, 3_000, 20_000, 100_000)
 
 
@@ -66,6 +82,8 @@ class Faults:
 
     rates: dict[str, float]
     skew_max_ms: int = 0
+    jump_ms: int = 0
+    """By how much a host's clock jumps, forward or back, and later back again. `skew_max_ms` has it in it."""
     off: bool = False
     call_table: Table = (0.0, ())
     commit_table: Table = (0.0, ())
@@ -115,6 +133,16 @@ def draw_faults(rng: Random) -> Faults:
     rates = {name: rng.uniform(low, high) for name, (low, high) in CLASSES.items() if rng.random() < share}
     skew_max_ms = rng.choice(_SKEW_MAX_MS) if "skew" in rates else 0
     return Faults(rates, skew_max_ms)
+
+
+def draw_apart(rng: Random, faults: Faults) -> Faults:
+    """The swarm with the classes that are drawn apart; a seed without faults stays one."""
+    if not faults.rates:
+        return faults
+    share = rng.choice(_APART_SHARES)
+    apart = {name: rng.uniform(low, high) for name, (low, high) in CLASSES_APART.items() if rng.random() < share}
+    jump_ms = rng.choice(_JUMPS_MS) if "clock_jump" in apart else 0
+    return Faults(faults.rates | apart, faults.skew_max_ms + jump_ms, jump_ms)
 
 
 def pause_ms(rng: Random) -> int:

@@ -30,7 +30,7 @@ class Kernel:
         self.stopped = False
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
         self._sequence = 0
-        self._hub = getcurrent()
+        self.hub = getcurrent()
 
     def at(self, when_ms: int, action: Callable[[], object]) -> None:
         """Do something at an instant (now, if it has passed)."""
@@ -41,7 +41,28 @@ class Kernel:
         """Called inside a process: let the others run, go on after the duration."""
         self._sequence += 1
         heappush(self._heap, (self.now_ms + duration_ms, self._sequence, getcurrent().switch))
-        self._hub.switch()
+        self.hub.switch()
+
+    def wait(self, waiters: list[Callable[[], None]], duration_ms: int) -> bool:
+        """Called inside a process: wait until somebody calls what this adds to `waiters` (True), or the duration has
+        passed (False)."""
+        waiting = getcurrent()
+        outcome: list[bool] = []
+
+        def go_on(is_called: bool) -> None:
+            if not outcome:
+                outcome.append(is_called)
+                waiting.switch()
+
+        def wake() -> None:
+            self.at(self.now_ms, lambda: go_on(True))
+
+        waiters.append(wake)
+        self.at(self.now_ms + duration_ms, lambda: go_on(False))
+        self.hub.switch()
+        if wake in waiters:
+            waiters.remove(wake)
+        return outcome[0]
 
     def side_by_side(self, tasks: Sequence[Callable[[], object]]) -> None:
         """Called inside a process: run some tasks of it as processes of their own, and go on when all have ended."""
@@ -55,8 +76,8 @@ class Kernel:
                 self.at(self.now_ms, waiting.switch)
 
         for task in tasks:
-            self.at(self.now_ms, greenlet(partial(run, task), self._hub).switch)
-        self._hub.switch()
+            self.at(self.now_ms, greenlet(partial(run, task), self.hub).switch)
+        self.hub.switch()
 
     def run_until(self, until_ms: int) -> None:
         """Everything up to and including an instant."""

@@ -1,13 +1,13 @@
 """The in-memory store: the reference the DynamoDB store is held against, and what the simulator runs on.
 
-Atomic because every method is one step; it knows no clock, so nothing expires.
+Atomic because every method is one step. It knows no clock: what has expired goes when it is told the time (`expire`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from tickwork.core.errors import InvariantViolated
@@ -64,20 +64,7 @@ class MemoryStore:
     def query_index(
         self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
     ) -> tuple[list[Item], Item | None]:
-        names = (index.sort_key, *_key_names(table))
-        rows = sorted(
-            (
-                tuple(item[name] for name in names)
-                for item in self.items(table)
-                if self._indexed(item, index, partition)
-            ),
-            reverse=descending,
-        )
-        if after is not None:
-            position = tuple(after[name] for name in names)
-            rows = [row for row in rows if (row < position if descending else row > position)]
-        page = [{index.partition_key: partition, **dict(zip(names, row, strict=True))} for row in rows[:limit]]
-        return page, page[-1] if len(rows) > limit else None
+        return index_page(table, index, partition, self.items(table), limit=limit, after=after, descending=descending)
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
         found = list(islice(self._from(table, None if after is None else table.key_of(after)), limit + 1))
@@ -120,13 +107,27 @@ class MemoryStore:
         """Everything in a table, for checkers and tests."""
         return [dict(item) for partition in self._tables[table.name].values() for item in partition.values()]
 
+    def expire(self, table: Table, now_s: int) -> list[Item]:
+        """Carry out the table's time to live: what is past it goes. Returns what went."""
+        if table.ttl is None:
+            return []
+        name = table.ttl
+        gone = [item for item in self.items(table) if isinstance(at_s := item.get(name), int) and at_s <= now_s]
+        for item in gone:
+            self.remove(table, item)
+        return gone
+
+    def remove(self, table: Table, key: Item) -> Item | None:
+        """Take an item out past every rule, as its time to live does, or somebody's hand. Returns what stood there."""
+        partition, sort = table.key_of(key)
+        item = self._tables[table.name][partition].pop(sort, None)
+        if item is not None:
+            self._sorted[table.name][partition].remove(sort)
+        return item
+
     def _find(self, table: Table, key: Item) -> Item | None:
         partition, sort = table.key_of(key)
         return self._tables[table.name].get(partition, {}).get(sort)
-
-    @staticmethod
-    def _indexed(item: Item, index: Index, partition: str) -> bool:
-        return item.get(index.partition_key) == partition and index.sort_key in item
 
     def _apply(self, write: Write) -> None:
         if isinstance(write, Check):
@@ -148,6 +149,42 @@ class MemoryStore:
         for name in write.remove:
             changed.pop(name, None)
         items[sort] = changed
+
+
+def index_page(
+    table: Table,
+    index: Index,
+    partition: str,
+    items: Iterable[Item],
+    *,
+    limit: int,
+    after: Item | None,
+    descending: bool,
+) -> tuple[list[Item], Item | None]:
+    """A page of an index over these items of a table."""
+    names = (index.sort_key, *_key_names(table))
+    rows = sorted(
+        (
+            tuple(item[name] for name in names)
+            for item in items
+            if item.get(index.partition_key) == partition and index.sort_key in item
+        ),
+        reverse=descending,
+    )
+    if after is not None:
+        position = tuple(after[name] for name in names)
+        rows = [row for row in rows if (row < position if descending else row > position)]
+    page = [{index.partition_key: partition, **dict(zip(names, row, strict=True))} for row in rows[:limit]]
+    return page, page[-1] if len(rows) > limit else None
+
+
+def scan_page(table: Table, items: Iterable[Item], *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+    """A page of a scan over these items of a table."""
+    found = sorted(items, key=table.key_of)
+    if after is not None:
+        found = [item for item in found if table.key_of(item) > table.key_of(after)]
+    page = found[:limit]
+    return page, page[-1] if len(found) > limit else None
 
 
 def holds(condition: Condition, item: Item | None) -> bool:

@@ -51,7 +51,8 @@ class SimIds:
 
 
 class SimSignals:
-    """Counts what the service says of itself, as coverage. Judges nothing by it."""
+    """Counts what the service says of itself, as coverage, and keeps its metrics with their instants where somebody
+    wants them (an evaluator of alarms). Judges nothing by it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -59,9 +60,15 @@ class SimSignals:
 
     def count(self, metric: str, n: int = 1, **labels: str) -> None:
         self._seen[f"{metric}{_label(labels)}"] += n
+        self._keep(metric, n, labels)
 
     def observe(self, metric: str, value: float, **labels: str) -> None:
-        pass
+        self._keep(metric, value, labels)
+
+    def _keep(self, metric: str, value: float, labels: dict[str, str]) -> None:
+        world = self._process.world
+        if world.metrics is not None:
+            world.metrics.append((world.kernel.now_ms, metric, value, labels))
 
     def log(self, action: str, **facts: object) -> None:
         world = self._process.world
@@ -82,9 +89,9 @@ def sim_ports(process: Process) -> Ports:
         clock=SimClock(process),
         store=SimStore(process, process.world.tables),
         sender=SimSender(process),
+        receiver=SimReceiver(process),
         signals=SimSignals(process),
         ids=SimIds(process.world),
         layout=process.world.layout,
-        receiver=SimReceiver(process),
         slices_seen=process.world.slices_seen[process.host],
     )

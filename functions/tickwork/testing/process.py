@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from greenlet import greenlet
+from greenlet import getcurrent, greenlet
 
-from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
+from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled, WorldError
 from tickwork.testing.faults import pause_ms
 from tickwork.testing.ports import sim_ports
 from tickwork.testing.violation import Violation
@@ -34,13 +34,16 @@ class Crashed(BaseException):
 class Process:
     """One process. `owed` are the pending items it has put behind a cursor and must see to before it answers;
     `tokens` the fencing tokens it was granted, by slice or run; `gave_up` that its caller was told of a failure;
-    `began_ms` its own wall clock when it began."""
+    `began_ms` its own wall clock when it began (`began_true_ms`: the true time then). `is_whole`: a pause of one of
+    its threads is not one of the whole process, so its monotonic clock goes on."""
 
     __slots__ = (
         "_frozen_ms",
         "began_ms",
+        "began_true_ms",
         "gave_up",
         "host",
+        "is_whole",
         "kind",
         "name",
         "owed",
@@ -61,18 +64,39 @@ class Process:
         self.owed: set[str] = set()
         self.tokens: dict[str, int] = {}
         self._frozen_ms = 0
+        self.is_whole = True
+        self.began_true_ms = world.kernel.now_ms
         self.began_ms = self.now_ms()
         self.ports = sim_ports(self)
         greenlet(self._run).switch(body)
 
+    def thread(self, function: Callable[[], object]) -> None:
+        """Another thread of this process, which runs from now on."""
+        self.is_whole = False
+        beside = greenlet(self._guard, self.world.kernel.hub)
+        self.world.kernel.at(self.world.kernel.now_ms, lambda: beside.switch(lambda _: function()))
+
+    def end(self) -> None:
+        """From now on nothing of it happens, whatever its threads are at: it was killed, or has ended itself."""
+        if self.state == RUNNING:
+            self.state = CRASHED
+
     def _run(self, body: Callable[[Process], None]) -> None:
+        self._guard(body)
+        if self.state == RUNNING:
+            self.state = FAILED if self.gave_up else ENDED
+
+    def _guard(self, body: Callable[[Process], object]) -> None:
+        """Run something of this process, and say what came of it."""
         world = self.world
+        getcurrent().process = self
         try:
             body(self)
         except Crashed:
+            if self.state != CRASHED:
+                world.seen["crash"] += 1
+                world.trace(self.name, "CRASH", "")
             self.state = CRASHED
-            world.seen["crash"] += 1
-            world.trace(self.name, "CRASH", "")
         except InvariantViolated as error:
             self.state = FAILED
             world.fail(Violation("never-caught", f"{self.name} raised InvariantViolated: {error}"))
@@ -82,9 +106,6 @@ class Process:
         except Exception as error:  # noqa: BLE001 - whatever the code under test lets out is a finding
             self.state = FAILED
             world.fail(Violation("no-surprise", f"{self.name} raised {error!r}"), error)
-        else:
-            if self.state == RUNNING:
-                self.state = FAILED if self.gave_up else ENDED
 
     # --- clocks -----------------------------------------------------------------------------------------------
 
@@ -96,10 +117,20 @@ class Process:
         """This host's monotonic clock: it may stand still while the process is frozen."""
         return self.world.kernel.now_ms - self._frozen_ms
 
+    def earliest_ms(self) -> int:
+        """The earliest that its wall clock can have said since it began: the clock may have jumped on the way."""
+        return self.began_true_ms + min(self.world.host_skews_seen_ms[self.host])
+
+    def latest_ms(self) -> int:
+        """The latest that its wall clock can have said up to now."""
+        return self.world.kernel.now_ms + max(self.world.host_skews_seen_ms[self.host])
+
     # --- port calls -------------------------------------------------------------------------------------------
 
     def park(self) -> None:
         world = self.world
+        if self.state == CRASHED:  # another of its threads met the end
+            raise Crashed
         world.kernel.park(_LATENCIES_MS[int(world.rng.random() * 10)])
 
     def call[T](self, verb: str, detail: object, effect: Callable[[], T], *, commits: bool = False) -> T:
@@ -156,12 +187,14 @@ class Process:
         except Violation as violation:
             self.world.fail(violation)
             return
+        except WorldError:  # it arrives at a part that is broken
+            return
         self.world.trace(self.name, f"{verb} (late)", detail, result)
 
     def _pause(self) -> None:
         world = self.world
         duration_ms = pause_ms(world.rng)
-        if world.faults.strikes(world.rng, "freeze"):
+        if self.is_whole and world.faults.strikes(world.rng, "freeze"):
             world.seen["freeze"] += 1
             self._frozen_ms += duration_ms
         world.trace(self.name, "PAUSE", f"{duration_ms / 1000:.1f} s")

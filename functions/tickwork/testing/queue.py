@@ -1,7 +1,8 @@
 """Simulated queues: delays, visibility, redelivery, at-least-once, any order.
 
-A queue delivers: when a message becomes visible, its consumer is started with it. What the consumer does not delete
-comes back after the visibility timeout. `SimSender` and `SimReceiver` are what one process sees.
+A queue delivers: when a message becomes visible, its consumer is started with it; or it is pulled from: then its
+consumer is told that there is something, and takes it. What the consumer does not delete comes back after the
+visibility timeout. `SimSender` and `SimReceiver` are what one process sees.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Message:
     id: int
     body: str
     visible_at_ms: int
+    sent_at_ms: int
     receives: int = 0
 
     @property
@@ -41,13 +43,23 @@ class Message:
 
 
 class SimQueue:
-    """One queue. `consumer` gets the messages of a delivery; `is_served` says whether there is anybody to."""
+    """One queue. `consumer` gets the messages of a delivery (none, where it is `pulled` from); nobody is there before
+    `served_from_ms`, and nothing is taken in before `refuses_until_ms`. What is older than its retention is gone."""
 
     def __init__(
-        self, world: SimWorld, queue: Queue, consumer: Callable[[list[Message]], None], batch_max: int
+        self,
+        world: SimWorld,
+        queue: Queue,
+        consumer: Callable[[list[Message]], None],
+        batch_max: int,
+        *,
+        pulled: bool = False,
     ) -> None:
         self.world = world
         self.name = queue.name
+        self.pulled = pulled
+        self.takers: list[Callable[[], None]] = []
+        self.retention_ms = queue.retention_s * SECOND_MS
         self.visibility_ms = queue.visibility_s * SECOND_MS
         self.receives_max = queue.receives_max
         self.consumer = consumer
@@ -62,7 +74,7 @@ class SimQueue:
         world = self.world
         self._ids += 1
         visible_at_ms = world.kernel.now_ms + delay_ms + int(world.rng.random() ** 2 * _DELIVERY_MS)
-        self.messages[self._ids] = Message(self._ids, body, visible_at_ms)
+        self.messages[self._ids] = Message(self._ids, body, visible_at_ms, world.kernel.now_ms)
         self._wake(self._ids, visible_at_ms)
 
     def delete(self, message_id: int) -> None:
@@ -78,6 +90,14 @@ class SimQueue:
     def _wake(self, message_id: int, when_ms: int) -> None:
         self.world.kernel.at(when_ms, lambda: self._deliver(message_id))
 
+    def take(self, limit: int, hide_ms: int) -> list[Message]:
+        """ReceiveMessage: up to so many that are visible now, hidden from now on."""
+        now_ms = self.world.kernel.now_ms
+        if now_ms < self.served_from_ms:
+            return []
+        batch = [message for message in self.messages.values() if message.visible_at_ms <= now_ms][:limit]
+        return self._received(batch, hide_ms)
+
     def _deliver(self, message_id: int) -> None:
         now_ms = self.world.kernel.now_ms
         if now_ms < self.served_from_ms:
@@ -87,28 +107,40 @@ class SimQueue:
         batch = [m for m in (self.messages.get(message_id),) if m is not None and m.visible_at_ms <= now_ms]
         if not batch:
             return
+        if self.pulled:
+            self._call_takers()
+            return
         if self.batch_max > 1:
             batch += [m for m in self.messages.values() if m.visible_at_ms <= now_ms and m.id != message_id]
             del batch[self.batch_max :]
-        self._hand_out(batch, self.visibility_ms)
-        self.consumer(batch)
+        batch = self._received(batch, self.visibility_ms)
+        if batch:
+            self.consumer(batch)
 
-    def take(self, limit: int, hide_ms: int) -> list[Message]:
-        """Up to so many visible messages, for one who asks; they come back after `hide_ms`."""
+    def _call_takers(self) -> None:
+        if not self.takers:
+            self.consumer([])
+        for wake in self.takers:
+            wake()
+
+    def _received(self, batch: Sequence[Message], hide_ms: int) -> list[Message]:
+        """The messages that are handed out, each hidden and counted; what is too old, or was received too often, is
+        gone."""
         now_ms = self.world.kernel.now_ms
-        found = [message for message in self.messages.values() if message.visible_at_ms <= now_ms][:limit]
-        self._hand_out(found, hide_ms)
-        return found
-
-    def _hand_out(self, batch: Sequence[Message], hide_ms: int) -> None:
-        """A message received too often is gone from the queue: this was its last delivery."""
+        handed = []
         for message in batch:
+            if now_ms - message.sent_at_ms > self.retention_ms:
+                self.world.seen["message outlived its queue"] += 1
+                del self.messages[message.id]
+                continue
             message.receives += 1
-            message.visible_at_ms = self.world.kernel.now_ms + hide_ms
+            message.visible_at_ms = now_ms + hide_ms
             if message.receives > self.receives_max:
                 del self.messages[message.id]
             else:
                 self._wake(message.id, message.visible_at_ms)
+            handed.append(message)
+        return handed
 
 
 class SimSender:
@@ -139,7 +171,7 @@ class SimSender:
         world = self._process.world
         faults, rng = world.faults, world.rng
         ticks = target.name == TICKS_QUEUE
-        down = world.kernel.now_ms < target.refuses_until_ms
+        down = world.kernel.now_ms < target.refuses_until_ms or world.broken.takes_nothing(target.name)
         for index, message in batch:
             if down or faults.strikes(rng, "send_failed"):
                 world.seen["send_failed"] += 1
@@ -175,27 +207,27 @@ class SimSender:
 
 
 class SimReceiver:
-    """A `ports.Receiver` as one process sees it. A receipt is the message's number; an old one does what it does in
-    SQS, nothing to a message that is gone."""
+    """A `ports.Receiver` as one process sees it: a long poll parks."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
-        """Looks once, and once more when the wait is over. A reply that is lost leaves its messages hidden."""
-        source, hide_ms = self._process.world.queues[queue], hide_s * SECOND_MS
-        found = self._process.call(f"receive {queue}", limit, lambda: source.take(limit, hide_ms))
-        if not found and wait_s:
-            self._process.world.kernel.park(wait_s * SECOND_MS)
-            found = self._process.call(f"receive {queue}", limit, lambda: source.take(limit, hide_ms))
+        world, source = self._process.world, self._process.world.queues[queue]
+
+        def effect() -> list[Message]:
+            found = source.take(limit, hide_s * SECOND_MS)
+            if not found and wait_s and world.kernel.wait(source.takers, wait_s * SECOND_MS):
+                found = source.take(limit, hide_s * SECOND_MS)
+            return found
+
+        found = self._process.call(f"receive {queue}", limit, effect)
         return [message.received for message in found]
 
     def hide(self, queue: str, receipt: str, seconds: int) -> None:
-        target = self._process.world.queues[queue]
-        self._process.call(
-            f"hide {queue}", f"{receipt} {seconds} s", lambda: target.delay(int(receipt), seconds * SECOND_MS)
-        )
+        source = self._process.world.queues[queue]
+        self._process.call("hide", (queue, receipt, seconds), lambda: source.delay(int(receipt), seconds * SECOND_MS))
 
     def delete(self, queue: str, receipt: str) -> None:
-        target = self._process.world.queues[queue]
-        self._process.call(f"delete {queue}", receipt, lambda: target.delete(int(receipt)))
+        source = self._process.world.queues[queue]
+        self._process.call("delete message", (queue, receipt), lambda: source.delete(int(receipt)))

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
+from tickwork.core.errors import Throttled
 from tickwork.core.ledger.tables import JOBS, Index, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Write
 from tickwork.ports import Page
-from tickwork.testing.memory import MemoryStore
+from tickwork.testing.memory import MemoryStore, index_page, scan_page
 
 if TYPE_CHECKING:
     from tickwork.testing.process import Process
@@ -21,17 +22,24 @@ type Change = tuple[Table, Item | None, Item | None]
 """An item before and after a write."""
 
 _STALE_MS = 4_000
-"""How far a read that is not consistent may be behind."""
+"""How far a scan that is not consistent may be behind."""
+_STALE_INDEX_MS = (3_000, 3_000, 20_000)
+"""How far an index may be behind: mostly under a second on AWS, sometimes far more while the index is throttled."""
+_PAGE_MAX = 3
+"""A short page has this many items at most."""
 
 
 class WatchedStore(MemoryStore):
-    """The shared tables. `changes` holds what the last commit changed; `past` the versions of each job, for reads
-    that are not consistent."""
+    """The shared tables. `changes` holds what the last commit changed; `past` the versions of each item (None: gone) of
+    `remembered` tables, for reads that are not consistent."""
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: Iterable[Table] = (JOBS,)) -> None:
         super().__init__()
         self.changes: list[Change] = []
-        self.past: dict[str, list[tuple[int, Item]]] = defaultdict(list)
+        self.remembered = frozenset(table.name for table in remembered)
+        self.past: dict[str, dict[tuple[str, str], list[tuple[int, Item | None]]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         self.now_ms = 0
 
     def _apply(self, write: Write) -> None:
@@ -41,17 +49,20 @@ class WatchedStore(MemoryStore):
         if before is after:
             return
         self.changes.append((write.table, before, after))
-        if write.table is JOBS and after is not None:
-            self.past[after["job_id"]].append((self.now_ms, after))
+        self._remember(write.table, write.table.key_of(_key_of(write)), after)
 
-    def jobs_at(self, when_ms: int) -> list[Item]:
-        """The jobs table as it was."""
+    def _remember(self, table: Table, key: tuple[str, str], item: Item | None) -> None:
+        if table.name in self.remembered:
+            self.past[table.name][key].append((self.now_ms, item))
+
+    def as_of(self, table: Table, when_ms: int) -> list[Item]:
+        """A remembered table as it was."""
         found = []
-        for versions in self.past.values():
-            standing = [item for at_ms, item in versions if at_ms <= when_ms]
-            if standing:
-                found.append(dict(standing[-1]))
-        return sorted(found, key=lambda item: str(item["job_id"]))
+        for versions in self.past[table.name].values():
+            standing = next((item for at_ms, item in reversed(versions) if at_ms <= when_ms), None)
+            if standing is not None:
+                found.append(dict(standing))
+        return found
 
     def standing(self, table: Table, key: Item) -> Item | None:
         """An item as it is, for checkers (not to be changed)."""
@@ -65,8 +76,13 @@ class WatchedStore(MemoryStore):
             order.append(sort)
             order.sort()
         self._tables[table.name][partition][sort] = dict(item)
-        if table is JOBS:
-            self.past[str(item["job_id"])].append((self.now_ms, item))
+        self._remember(table, (partition, sort), item)
+
+    def remove(self, table: Table, key: Item) -> Item | None:
+        item = super().remove(table, key)
+        if item is not None:
+            self._remember(table, table.key_of(item), None)
+        return item
 
 
 def _key_of(write: Write) -> Item:
@@ -82,50 +98,96 @@ class SimStore:
         self._tables = tables
 
     def get(self, table: Table, key: Item) -> Item | None:
-        return self._process.call("get", (table.name, key), lambda: self._tables.get(table, key))
+        return self._read("get", table, key, (table.key_of(key)[0],), lambda: self._tables.get(table, key))
 
     def get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
-        return self._process.call("get_many", (table.name, keys), lambda: self._tables.get_many(table, keys))
+        """One call; sometimes two with time between, as where keys were left unprocessed and asked for again."""
+        if len(keys) > 1 and self._strikes("split_read"):
+            middle = len(keys) // 2
+            self._process.world.seen["split_read"] += 1
+            return [*self._get_many(table, keys[:middle]), *self._get_many(table, keys[middle:])]
+        return self._get_many(table, keys)
+
+    def _get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
+        partitions = [table.key_of(key)[0] for key in keys] if self._process.world.broken else ()
+        return self._read("get_many", table, keys, partitions, lambda: self._tables.get_many(table, keys))
 
     def query(
         self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
     ) -> Page:
-        process = self._process
-        if process.world.faults.strikes(process.world.rng, "short_page"):
-            limit = process.world.rng.randint(1, 3)
-        return process.call(
+        limit = self._page_of(limit)
+        return self._read(
             "query",
-            (table.name, partition, first, last),
+            table,
+            (partition, first, last),
+            (partition,),
             lambda: self._tables.query(table, partition, first, last, limit=limit, after=after),
         )
 
     def query_index(
         self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
     ) -> tuple[list[Item], Item | None]:
-        return self._process.call(
+        limit = self._page_of(limit)
+        if table.name in self._tables.remembered and self._strikes("stale_index"):
+            self._process.world.seen["stale_index"] += 1
+            rng = self._process.world.rng
+            behind_ms = rng.randint(1, rng.choice(_STALE_INDEX_MS))
+
+            def effect() -> tuple[list[Item], Item | None]:
+                items = self._tables.as_of(table, self._process.world.kernel.now_ms - behind_ms)
+                return index_page(table, index, partition, items, limit=limit, after=after, descending=descending)
+
+            return self._read("query_index stale", table, (index.name, partition), (), effect)
+        return self._read(
             "query_index",
-            (table.name, index.name, partition),
+            table,
+            (index.name, partition),
+            (),
             lambda: self._tables.query_index(table, index, partition, limit=limit, after=after, descending=descending),
         )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
-        process = self._process
-        world = process.world
-        if table is JOBS and world.faults.strikes(world.rng, "stale_scan"):
+        world = self._process.world
+        limit = self._page_of(limit)
+        if table is JOBS and self._strikes("stale_scan"):
             world.seen["stale_scan"] += 1
             behind_ms = world.rng.randint(1, _STALE_MS)
-            return process.call("scan stale", table.name, lambda: self._old_page(world.kernel.now_ms - behind_ms))
-        return process.call("scan", table.name, lambda: self._tables.scan(table, limit=limit, after=after))
 
-    def _old_page(self, when_ms: int) -> tuple[list[Item], Item | None]:
-        return self._tables.jobs_at(when_ms), None
+            def effect() -> tuple[list[Item], Item | None]:
+                items = self._tables.as_of(table, world.kernel.now_ms - behind_ms)
+                return scan_page(table, items, limit=limit, after=after)
+
+            return self._read("scan stale", table, "", (), effect)
+        return self._read("scan", table, "", (), lambda: self._tables.scan(table, limit=limit, after=after))
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
         return self._process.call("commit", writes, lambda: self._commit(writes), commits=True)
 
+    def _read[T](
+        self, verb: str, table: Table, detail: object, partitions: Iterable[str], effect: Callable[[], T]
+    ) -> T:
+        """One read, throttled while what it reads is broken."""
+        broken = self._process.world.broken
+        if broken and broken.stops_read(table, partitions):
+            effect = self._throttled
+        return self._process.call(verb, (table.name, detail), effect)
+
+    def _throttled(self) -> NoReturn:
+        self._process.world.seen["broken part throttled"] += 1
+        raise Throttled("simulated: this part is broken")
+
+    def _strikes(self, name: str) -> bool:
+        world = self._process.world
+        return world.faults.strikes(world.rng, name)
+
+    def _page_of(self, limit: int) -> int:
+        return self._process.world.rng.randint(1, _PAGE_MAX) if self._strikes("short_page") else limit
+
     def _commit(self, writes: Sequence[Write]) -> Committed | Refused:
         process, tables = self._process, self._tables
         world = process.world
+        if world.broken and world.broken.stops_write(writes):
+            self._throttled()
         tables.now_ms = world.kernel.now_ms
         tables.changes.clear()
         result = tables.commit(writes)

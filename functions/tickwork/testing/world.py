@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tickwork.ports import Layout
+from tickwork.testing.broken import Broken
 from tickwork.testing.faults import Faults
 from tickwork.testing.kernel import Kernel
 from tickwork.testing.violation import Violation
@@ -27,17 +28,26 @@ class Observer(Protocol):
     def refused(self, body: str) -> None: ...
 
 
+type Measured = tuple[int, str, float, dict[str, str]]
+"""When (true time), which metric, how much, with which labels."""
+
+
 class SimWorld(Protocol):
-    """Everything of one seed. `seen` counts outcomes; `timeline` is None where nobody wants to read it."""
+    """Everything of one seed. `seen` counts outcomes; `timeline` and `metrics` are None where nobody wants to read
+    them. `broken`: the parts that answer nothing for a while. `host_skews_seen_ms`: how wrong each host's clock has
+    been so far."""
 
     seed: int
     rng: Random
     kernel: Kernel
     faults: Faults
+    broken: Broken
     tables: WatchedStore
     seen: Counter[str]
     timeline: list[Any] | None
+    metrics: list[Measured] | None
     host_skews_ms: list[int]
+    host_skews_seen_ms: list[set[int]]
     slices_seen: list[set[str]]
     port_calls: int
     processes: int

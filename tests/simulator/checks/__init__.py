@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
+from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
+from tests.simulator.checks.skips import SkipChecks
 from tests.simulator.checks.slots import SlotChecks
-from tickwork.core.ledger.tables import JOBS, LEASES, SET_ASIDE, TIMERS
+from tests.simulator.checks.told import Told
+from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, SET_ASIDE, TIMERS
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -33,7 +36,10 @@ class Checks:
         self.ledger = LedgerChecks(world)
         self.cursors = CursorChecks(world)
         self.chains = ChainChecks(world)
+        self.told = Told()
         self.slots = SlotChecks(world)
+        self.skips = SkipChecks(world, self.told)
+        self.lags = LagChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -48,8 +54,12 @@ class Checks:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
-        self.chains.settled(changes)
+                self.slots.job_changed(after)
+            elif table is CALENDARS:
+                self.chains.calendar_changed(after)
+        self.chains.settled(process, changes)
         self.slots.settled(process, changes)
+        self.skips.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:

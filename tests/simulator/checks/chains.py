@@ -3,13 +3,14 @@ moved by who may (one-owner-effect)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.simulator.poison import GARBAGE
 from tickwork.core.ledger.keys import LedgerKey, slice_key
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
-from tickwork.core.schedule import next_after, schedule_from_spec
+from tickwork.core.schedule import Calendar, next_after, parse_calendar, schedule_from_spec
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ _DEFINITION = ("schedule", "work", "tolerance_s", "catch_up", "pauses")
 
 
 class ChainChecks:
-    """`items` maps a job's nominal instants to the key of their ledger item."""
+    """`items` maps a job's nominal instants to the key of their ledger item; `calendars` a team to the versions of its
+    calendar, each with the instant since which it stands."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._items: dict[tuple[str, int], Item] = {}
+        self._calendars: dict[str, list[tuple[int, Calendar]]] = defaultdict(list)
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -43,9 +46,14 @@ class ChainChecks:
             self._check_change(process, before)
             return
         self._check_fence(process, before)
-        if after["fired_through_ms"] < before["next_scheduled_at_ms"]:
+        if after["fired_through_ms"] < before["next_scheduled_at_ms"] and not self._is_planned_anew(before, after):
             what = f"{process.name} moved {after['job_id']} without passing {before['next_scheduled_at_ms']}"
             raise Violation("chain-unbroken", what)
+
+    def _is_planned_anew(self, before: Item, after: Item) -> bool:
+        """Whether zone data or a calendar has changed, and the occurrence that was next is one no more."""
+        is_gone = self._world.tables.standing(TIMERS, self._next_key(before).as_item()) is None
+        return bool(is_gone and before["planned_with"] != after["planned_with"])
 
     def _check_same(self, process: Process, before: Item, after: Item) -> None:
         """Whoever changes a definition moves its version: a step that was planned without the change is refused."""
@@ -57,15 +65,24 @@ class ChainChecks:
     def _check_change(self, process: Process, before: Item) -> None:
         """A change of the definition gives up only what was not due yet when it was asked for."""
         scheduled_at_ms = before["next_scheduled_at_ms"]
-        if scheduled_at_ms <= process.began_ms:
+        if scheduled_at_ms <= process.earliest_ms():
             what = f"{process.name} changed {before['job_id']}, and gave up {scheduled_at_ms}, which was due"
             raise Violation("every-end-recorded", what)
 
-    def settled(self, changes: tuple[Change, ...]) -> None:
+    def calendar_changed(self, after: Item | None) -> None:
+        """A calendar has another version from now on."""
+        if after is not None and "team" in after:
+            calendar = parse_calendar({**after["spec"], "name": after["name"], "version": after["version"]})
+            self._calendars[after["team"]].append((self._world.kernel.now_ms, calendar))
+
+    def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: the jobs it touched are whole."""
         touched: dict[str, Item | None] = {}
         for table, before, after in changes:
             if after is None or "job_id" not in after:
+                if table is TIMERS and before is not None and "job_id" in before:
+                    self._items.pop((before["job_id"], before["scheduled_at_ms"]), None)
+                    touched.setdefault(before["job_id"], None)
                 continue
             if table is TIMERS:
                 self._items[after["job_id"], after["scheduled_at_ms"]] = {"pk": after["pk"], "sk": after["sk"]}
@@ -78,7 +95,7 @@ class ChainChecks:
                 raise Violation("chain-unbroken", f"an item of {job_id}, which is not there")
             self._check_whole(job)
             if before is not None and before["status"] == "active":
-                self._check_gap(before, job)
+                self._check_gap(process, before, job)
                 self._check_passed(before, job)
 
     def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
@@ -113,6 +130,8 @@ class ChainChecks:
             raise Violation("chain-unbroken", f"the next of {job['job_id']} was passed already: {job}")
         key = self._next_key(job)
         item = self._world.tables.standing(TIMERS, key.as_item())
+        if item is None and key.ref in self._world.gone:
+            return  # somebody's hand has taken it out: the reconciler puts it back
         if item is None or item["status"] != "pending":
             status = "missing" if item is None else item["status"]
             raise Violation("chain-unbroken", f"the next of {job['job_id']} ({key.ref}) is {status}")
@@ -130,6 +149,8 @@ class ChainChecks:
         is_paused = any(
             pause["from_ms"] <= passed_ms < pause.get("until_ms", passed_ms + 1) for pause in before.get("pauses", ())
         )
+        if status == "missing" and self._is_planned_anew(before, after):
+            return
         if is_paused and status not in ("skipped", "cancelled") and after["status"] != "error":
             raise Violation("cancelled-stays", f"{before['job_id']} passed {passed_ms}, {status}, while it was paused")
 
@@ -137,21 +158,43 @@ class ChainChecks:
         at_ms, fire_ms = job["next_scheduled_at_ms"], job["next_fire_at_ms"]
         return LedgerKey(self._world.cell, job["next_shard"], fire_ms, job["team"], job["name"], at_ms)
 
-    def _check_gap(self, before: Item, after: Item) -> None:
+    def _check_gap(self, process: Process, before: Item, after: Item) -> None:
         """Every nominal instant between the old next and the new one has its record."""
         first, last = before["next_scheduled_at_ms"], after["next_scheduled_at_ms"]
         if before["version"] != after["version"] or after["status"] not in ("active", "finished") or first == last:
             return
-        spec = before["schedule"]
-        schedule = schedule_from_spec(self._world.garbled[after["job_id"]] if spec == GARBAGE else spec)
+        if before["planned_with"] != after["planned_with"] and (after["job_id"], first) not in self._items:
+            return  # planned anew: the occurrence that was next is one no more
+        wrong = [self._wrong_gap(before, after, calendars) for calendars in self._calendars_of(process, before)]
+        if all(wrong):
+            raise wrong[0] or AssertionError
+
+    def _wrong_gap(self, before: Item, after: Item, calendars: dict[str, Calendar]) -> Violation | None:
+        """What is wrong with a step of the chain, by one version of its calendars."""
+        spec, job_id = before["schedule"], after["job_id"]
+        schedule = schedule_from_spec(self._world.garbled[job_id] if spec == GARBAGE else spec)
         since_ms = after.get("scheduled_since_ms", 0) if schedule.is_recurring else 0
-        at_ms: int | None = first
+        last = after["next_scheduled_at_ms"]
+        at_ms: int | None = before["next_scheduled_at_ms"]
         for _ in range(_GAP_MAX):
-            at_ms = next_after(schedule, max(at_ms, since_ms)) if at_ms is not None else None
+            at_ms = next_after(schedule, max(at_ms, since_ms), calendars) if at_ms is not None else None
             if at_ms == (last or None):
-                return
+                return None
             if at_ms is None or (last and at_ms > last):
-                raise Violation("chain-unbroken", f"{after['job_id']} went to {last}, not one of its instants")
-            if (after["job_id"], at_ms) not in self._items:
-                raise Violation("every-end-recorded", f"{after['job_id']} left out {at_ms} without a record")
-        raise Violation("every-end-recorded", f"{after['job_id']} left out more than {_GAP_MAX} instants")
+                return Violation("chain-unbroken", f"{job_id} went to {last}, not one of its instants")
+            if (job_id, at_ms) not in self._items:
+                return Violation("every-end-recorded", f"{job_id} left out {at_ms} without a record")
+        return Violation("every-end-recorded", f"{job_id} left out more than {_GAP_MAX} instants")
+
+    def _calendars_of(self, process: Process, job: Item) -> list[dict[str, Calendar]]:
+        """The calendars of a job as they stood at any time since the process began: it may have read any of them."""
+        if "calendars" not in job["schedule"]:
+            return [{}]
+        standing = self._calendars[job["team"]]
+        ends_ms = [at_ms for at_ms, _ in standing[1:]] + [self._world.kernel.now_ms]
+        (name,) = job["schedule"]["calendars"]["exclude"]
+        return [
+            {name: calendar}
+            for (_, calendar), end_ms in zip(standing, ends_ms, strict=True)
+            if end_ms >= process.began_true_ms
+        ]

@@ -46,6 +46,8 @@ class CursorChecks:
 
     def item_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
+            if before is not None:
+                self._unsent[self._slice_of(before["pk"])].pop(f"{before['pk']}|{before['sk']}", None)
             return
         ref, slice_no = f"{after['pk']}|{after['sk']}", self._slice_of(after["pk"])
         if after["status"] != "pending":
@@ -59,7 +61,11 @@ class CursorChecks:
         unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
         self._unsent[slice_no][ref] = unsent
         if lease is not None and self._is_passed(unsent, lease):
-            self._passed(unsent, f"{process.name} put it behind the cursor")
+            self._put_behind(unsent)
+
+    def vanished(self, item: Item) -> None:
+        """An item was taken out past every rule."""
+        self._unsent[self._slice_of(item["pk"])].pop(f"{item['pk']}|{item['sk']}", None)
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -111,6 +117,14 @@ class CursorChecks:
         for unsent in list(self._unsent[int(lease["slice"].rpartition("#")[2])].values()):
             if self._is_passed(unsent, lease):
                 self._passed(unsent, f"{process.name} advanced to {lease['done']} {lease['late_at']}")
+
+    def _put_behind(self, unsent: _Unsent) -> None:
+        """A scanner that is the creator of an item behind its own cursor (a chain whose jitter has shrunk) fires it
+        before it moves the cursor; should it die, the next one meets the occurrence before it, and sees to this one."""
+        if unsent.fenced:
+            unsent.writer.owed.add(unsent.ref)
+        else:
+            self._passed(unsent, f"{unsent.writer.name} put it behind the cursor")
 
     def _passed(self, unsent: _Unsent, how: str) -> None:
         if unsent.fenced or unsent.writer.state == "ended":

@@ -48,12 +48,14 @@ class LedgerChecks:
         self.cancelled: set[str] = set()
         self.never_fired: set[str] = set()
         self.started_at_ms: dict[str, int] = {}
+        self.last_start: dict[str, tuple[int, int]] = {}
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
-            raise Violation("every-end-recorded", f"{process.name} deleted {before}")
+            self._check_removed(process, before or {})
+            return
         ref = f"{after['pk']}|{after['sk']}"
         was, now = (before["status"] if before else None), after["status"]
         if (was, now) not in _ALLOWED and not _replaces_cancelled(before, now):
@@ -70,11 +72,21 @@ class LedgerChecks:
         elif now == "running" and (was != "running" or _token(after) != _token(before)):
             self._check_start(process, ref, before or {}, after)
 
+    def _check_removed(self, process: Process, before: Item) -> None:
+        """Only a plan that has changed (zone data, a calendar) takes an occurrence out, and only one not yet due."""
+        if before.get("status") != "pending" or "job_id" not in before or "attempt" in before:
+            raise Violation("every-end-recorded", f"{process.name} deleted {before}")
+        if before["scheduled_at_ms"] <= process.earliest_ms():
+            raise Violation("every-end-recorded", f"{process.name} deleted {before}, which was due")
+        self._world.seen["item replanned"] += 1
+
     def sent(self, process: Process, ref: str) -> None:
         """An occurrence that ended as its job's next was never fired: nobody may send it. (What was fired, and
         one-shots, may be cancelled between a window's read and its send; such a message dies at start.)"""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
+        if item is None and ref in self._world.gone:
+            return  # somebody's hand has taken it out meanwhile; the message dies at start
         if item is None or ref in self.never_fired:
             status = "missing" if item is None else item["status"]
             raise Violation("cancelled-stays", f"{process.name} sent {ref}, which is {status}")
@@ -134,15 +146,20 @@ class LedgerChecks:
         if self._started.setdefault(identity, ref) != ref:
             raise Violation("one-run", f"{process.name} started {ref} beside {self._started[identity]}")
         process.tokens[ref] = _token(after)
+        self.last_start[ref] = (_token(after), now_ms)
         self.started_at_ms.setdefault(ref, now_ms)
-        if not self._world.classes and not after.get("slots"):  # one with slots may have waited for them
-            self._check_lag(ref, after)
+        self._unsafe_once(process, ref, after)
+        self._world.checks.lags.started(ref, after)
+        self._world.checks.skips.started(process, ref, after)
 
-    def _check_lag(self, ref: str, after: Item) -> None:
-        since_ms = max(int(after["sk"][:10]) * 1_000, after.get("created_at_ms", 0))
-        lag_ms = self._world.kernel.now_ms - since_ms
-        if after["attempt"] == 1 and lag_ms > self._world.lag_max_ms:
-            raise Violation("bounded-lag", f"{ref} started {lag_ms} ms after it was due, without any fault")
+    def _unsafe_once(self, process: Process, ref: str, after: Item) -> None:
+        """What is unsafe is started once and never again by itself; a person may replay it."""
+        work = after.get("work") or self._world.work_of(after.get("job_id", ""))
+        if not isinstance(work, dict) or work.get("idempotency_class") != "unsafe":
+            return
+        self._world.seen["unsafe started"] += 1
+        if after["attempt"] > 1 and not after.get("replays") and "job_id" not in after:
+            raise Violation("at-most-once", f"{process.name} started {ref} again, which is unsafe")
 
 
 def _replaces_cancelled(before: Item | None, now: str) -> bool:

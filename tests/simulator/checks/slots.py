@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from tickwork.core.ledger.tables import JOBS, RESOURCES
+from tickwork.core.ledger.tables import RESOURCES
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
 
@@ -15,11 +16,14 @@ if TYPE_CHECKING:
 
 
 class SlotChecks:
-    """`_held` maps a team's slot to the run that holds it, as the runs' own items say."""
+    """`_held` maps a team's slot to the run that holds it, as the runs' own items say; `_limits` a job to what it has
+    limited, since when."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._held: dict[tuple[str, str], str] = {}
+        self._lost: set[tuple[str, str, str]] = set()
+        self._limits: dict[str, list[tuple[int, dict[str, int]]]] = defaultdict(list)
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         """A ledger item has changed."""
@@ -33,8 +37,11 @@ class SlotChecks:
                     del self._held[team, slot]
         if after["status"] != "running":
             return
-        self._check_limits(process, ref, after)
+        if before is None or before["status"] != "running" or before["token"] != after["token"]:
+            self._check_limits(process, ref, after)
         for slot in after.get("slots", ()):
+            if (team, slot, ref) in self._lost:
+                continue
             holder = self._held.setdefault((team, slot), ref)
             if holder != ref:
                 what = f"{process.name} started {ref} with {slot}, which {holder} holds"
@@ -56,16 +63,40 @@ class SlotChecks:
                     raise Violation("bounded-concurrency", f"{process.name} ended {ref}, which still holds {slot}")
 
     def _check_limits(self, process: Process, ref: str, run: Item) -> None:
-        limits = self._limits_of(run)
+        """The slots are those that the definition asked for, or one that it had while the call was under way."""
+        choices = self._limits_of(process, run)
         slots = [slot.rpartition("#") for slot in run.get("slots", ())]
-        if limits is None or {name: limits.get(name, 0) for name, _, _ in slots} != limits:
-            raise Violation("bounded-concurrency", f"{process.name} started {ref} with {slots}, not a slot of {limits}")
-        if any(int(number) >= limits[name] for name, _, number in slots):
+        names = {name for name, _, _ in slots}
+        fitting = [limits for limits in choices if limits.keys() == names]
+        if not fitting:
+            raise Violation(
+                "bounded-concurrency", f"{process.name} started {ref} with {slots}, not a slot of {choices}"
+            )
+        if not any(all(int(number) < limits[name] for name, _, number in slots) for limits in fitting):
             raise Violation("bounded-concurrency", f"{process.name} started {ref} beyond the limit: {slots}")
 
-    def _limits_of(self, run: Item) -> dict[str, int] | None:
-        """What the run's definition limits; None when it has none (a poisoned item)."""
+    def vanished(self, row: Item) -> None:
+        """A row was taken out past every rule: its slot is free, whoever held it."""
+        team, _, resource = str(row["resource"]).partition("#")
+        slot = f"{resource}#{row['slot']}"
+        self._held.pop((team, slot), None)
+        self._lost.add((team, slot, row["holder"]))
+
+    def job_changed(self, after: Item | None) -> None:
+        """A definition has changed: from now on its starts ask for other slots."""
+        if after is not None and isinstance(after["work"], dict):
+            limits = dict(after["work"].get("resources", {}))
+            standing = self._limits[after["job_id"]]
+            if not standing or standing[-1][1] != limits:
+                standing.append((self._world.kernel.now_ms, limits))
+
+    def _limits_of(self, process: Process, run: Item) -> list[dict[str, int]]:
+        """What the run's definition has limited at any time since the call began; none when it has none (a poisoned
+        item)."""
         if "work" in run:
-            return dict(run["work"].get("resources", {}))
-        job = self._world.tables.standing(JOBS, {"job_id": run["job_id"]})
-        return None if job is None else dict(job["work"].get("resources", {}))
+            return [dict(run["work"].get("resources", {}))]
+        standing = self._limits[run["job_id"]]
+        ends_ms = [at_ms for at_ms, _ in standing[1:]] + [self._world.kernel.now_ms]
+        return [
+            limits for (_, limits), end_ms in zip(standing, ends_ms, strict=True) if end_ms >= process.began_true_ms
+        ]

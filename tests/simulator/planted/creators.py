@@ -25,7 +25,7 @@ def _creator_reads_done() -> Sequence[Patch]:
         lease = leasing.read_lease(ports, slice_no)
         return None if lease is None else replace(lease, closing=lease.done)
 
-    return [(creating, "leasing", SimpleNamespace(read_lease=wrong, ensure_lease=leasing.ensure_lease))]
+    return [(creating, "leasing", SimpleNamespace(**{**vars(leasing), "read_lease": wrong}))]
 
 
 def _creator_looks_before_write() -> Sequence[Patch]:
@@ -44,7 +44,7 @@ def _creator_looks_before_write() -> Sequence[Patch]:
             return seen.pop((id(ports), slice_no))
         return leasing.read_lease(ports, slice_no)
 
-    stand_in = SimpleNamespace(read_lease=wrong_read, ensure_lease=leasing.ensure_lease)
+    stand_in = SimpleNamespace(**{**vars(leasing), "read_lease": wrong_read})
     return [(creating, "prepare_slices", wrong_prepare), (creating, "leasing", stand_in)]
 
 

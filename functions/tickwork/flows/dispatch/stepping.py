@@ -15,10 +15,12 @@ from tickwork.core.dispatch import chain, set_aside
 from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import following
+from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.messages import ReadyMessage
+from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
@@ -115,15 +117,25 @@ def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
         else:  # started before it was stepped: it has had its message
             step = chain.Step(False, (), following(job, due.scheduled_at_ms, ports.layout.shards))
     except BadSchedule as error:
-        fires = run.status == lifecycle.PENDING
-        return _Step(run, job, (_park(ports, job, key, str(error)),), fires, 0, None)
+        return _parked(ports, job, run, str(error))
     writes = chain.step_writes(job, key, step, now_ms, ports.layout.retention_s)
     return _Step(run, job, writes, step.fires, len(step.skipped), step.next)
 
 
+def _parked(ports: Ports, job: Job, run: Run, why: str) -> _Step:
+    """The last step of a job whose next occurrence cannot be computed: this one still fires, unless the job was paused
+    then, or it was started before it was stepped. It holds up no other."""
+    key = run.key
+    park, pause = _park(ports, job, key, why), pause_at(job.pauses, key.scheduled_at_ms)
+    if pause is None or run.status != lifecycle.PENDING:
+        return _Step(run, job, (park,), run.status == lifecycle.PENDING, 0, None)
+    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
+    skip = end_pending(key, lifecycle.SKIP, pause.skip_reason, now_ms, retention_s)
+    return _Step(run, job, (park, skip), False, 1, None)
+
+
 def _park(ports: Ports, job: Job, key: LedgerKey, why: str) -> Update:
-    """A job whose next occurrence cannot be computed: this one still fires, the job shows its error, and the
-    reconciler tries again. It holds up no other."""
+    """The job shows its error, and the reconciler tries again."""
     ports.signals.count("scheduler.jobs_parked_total")
     ports.signals.log("job_parked", job_id=job.job_id, why=why)
     changes = {

@@ -1,0 +1,106 @@
+"""The HTTP API as the production worker sees it: a client whose calls are served by simulated processes that crash,
+stall and lose their answers; its tries and timeouts are those of `tickwork.client`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from tests.simulator.threads import current, wait
+from tickwork.api.fields import NoQuery
+from tickwork.api.routing import Call
+from tickwork.api.workers import routes
+from tickwork.api.workers.bodies import BeatIn, CompleteIn, LeaseIn, StartIn
+from tickwork.client import PAUSE_S, TIMEOUT_S, TRIES_MAX, ApiRefused, ApiUnreachable
+from tickwork.core.errors import CallerError, WorldError
+from tickwork.ports import Ports
+from tickwork.testing.process import FAILED, Process
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+
+type Answer = dict[str, Any]
+
+
+class SimApi:
+    """What `ApiClient.post` is to a worker."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def post(self, path: str, body: dict[str, Any], *, repeat: bool = True, timeout_s: float = TIMEOUT_S) -> Answer:
+        """The answer; ApiRefused, or ApiUnreachable after the last try."""
+        for tries in range(1, (TRIES_MAX if repeat else 1) + 1):
+            if tries > 2:  # the second follows at once
+                wait([], PAUSE_S * 2 ** (tries - 2))
+            answer = _Call(self._world, path, body).answer(timeout_s)
+            if isinstance(answer, ApiRefused):
+                raise answer
+            if answer is not None:
+                self._note(body, answer)
+                return answer
+            self._world.seen["worker's api call failed"] += 1
+        raise ApiUnreachable("simulated")
+
+    def _note(self, body: dict[str, Any], answer: Answer) -> None:
+        """What a worker was told, it may believe."""
+        asked = body.get("runs") or answer["runs"]
+        for one, run in zip(asked, answer["runs"], strict=True):
+            if run.get("lease_until"):
+                until_ms = int(datetime.fromisoformat(run["lease_until"]).timestamp() * 1_000)
+                self._world.checks.ledger.promised(run["ref"], run.get("token") or one["token"], until_ms)
+
+
+class _Call:
+    """One try: a process of the API that serves it, and a caller who waits for it, but not for ever."""
+
+    def __init__(self, world: World, path: str, body: dict[str, Any]) -> None:
+        self._world, self._path, self._body = world, path, body
+        self._waiters: list[Callable[[], None]] = []
+        self._answer: Answer | ApiRefused | None = None
+
+    def answer(self, timeout_s: float) -> Answer | ApiRefused | None:
+        """None when nothing came in time, or the call failed on the way."""
+        caller = current()
+        caller.park()  # the way there
+        if self._world.kernel.now_ms >= self._world.api_down_until_ms:
+            self._world.kernel.at(self._world.kernel.now_ms, lambda: Process(self._world, "api", self._serve))
+        wait(self._waiters, timeout_s)
+        return self._answer
+
+    def _serve(self, process: Process) -> None:
+        answer: Answer | ApiRefused | None
+        try:
+            answer = serve(process.ports, self._path, self._body)
+        except WorldError:
+            answer, process.state = None, FAILED
+        except (CallerError, ValidationError) as error:
+            answer = ApiRefused(422, {"detail": str(error)})
+        else:
+            if any(run.get("reason") == "busy" for run in answer["runs"]):
+                process.gave_up = True
+            else:
+                self._world.checks.answered(process)
+        self._answer = answer
+        for wake in self._waiters:
+            wake()
+
+
+def serve(ports: Ports, path: str, body: dict[str, Any]) -> Answer:
+    """The worker's calls as the API's routes serve them; each entry answers for itself."""
+    kind, handler = _HANDLERS[path.rpartition(":")[2]]
+    pool = path.removeprefix("/pools/").partition(":")[0]
+    call: Call[Any, Any] = Call(ports=ports, path={"pool": pool}, query=NoQuery(), body=kind.model_validate(body))
+    _, answer = handler(call)
+    return dict(answer)
+
+
+_HANDLERS: dict[str, tuple[type[BaseModel], Callable[[Call[Any, Any]], tuple[int, Any]]]] = {
+    "start": (StartIn, routes.start_runs),
+    "heartbeat": (BeatIn, routes.heartbeat_runs),
+    "complete": (CompleteIn, routes.complete_runs),
+    "lease": (LeaseIn, routes.lease_runs),
+}

@@ -1,0 +1,131 @@
+"""Whether skips were right, and whether what was acknowledged holds: judged by what callers were told and by an oracle
+that shares no code with the chain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulator.checks.told import Told
+from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.writes import Item
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+    from tickwork.testing.process import Process
+    from tickwork.testing.store import Change
+
+_LATE_REASONS = ("skipped_outage", "too_late")
+_SLACK_MS = 1_500
+"""Beside the skew of clocks: items lie on whole seconds, and an answer takes its time."""
+
+
+class SkipChecks:
+    def __init__(self, world: World, told: Told) -> None:
+        self._world = world
+        self._told = told
+
+    @property
+    def _slack_ms(self) -> int:
+        return self._world.faults.skew_max_ms + _SLACK_MS
+
+    def started(self, process: Process, ref: str, run: Item) -> None:
+        """A first attempt has started: nobody had been told that it would not."""
+        job_id, scheduled_at_ms = run.get("job_id"), run.get("scheduled_at_ms", 0)
+        if job_id is None or run["attempt"] != 1:
+            return
+        why = ""
+        if self._told.is_surely_paused(job_id, scheduled_at_ms, self._slack_ms):
+            why = "its job's pause was acknowledged before it was due"
+        elif self._told.is_surely_deleted(job_id, scheduled_at_ms, self._slack_ms):
+            why = "its job's deletion was acknowledged before it was due"
+        elif self._told.is_surely_cancelled(job_id, scheduled_at_ms):
+            why = "its cancellation was acknowledged"
+        if why:
+            raise Violation("cancelled-stays", f"{process.name} started {ref}, but {why}")
+
+    def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
+        """After a transaction: what it has skipped may be skipped, what it has fired had to be fired."""
+        for table, was, item in changes:
+            if table is TIMERS and item is not None and item.get("status") == "skipped":
+                owner = self._owner(changes, item)
+                if owner is not None:
+                    self._check_skip(process, owner, item, is_first=was is not None)
+        for table, was, now in changes:
+            if table is JOBS and was is not None and now is not None:
+                self._check_fired(process, was, now)
+
+    @staticmethod
+    def _owner(changes: tuple[Change, ...], item: Item) -> Item | None:
+        """The job of an item as it was before the transaction."""
+        return next(
+            (was for table, was, _ in changes if table is JOBS and was and was["job_id"] == item.get("job_id")), None
+        )
+
+    def _check_skip(self, process: Process, job: Item, item: Item, *, is_first: bool) -> None:
+        reason, job_id, scheduled_at_ms = str(item["reason"]), job["job_id"], item["scheduled_at_ms"]
+        if reason not in _LATE_REASONS:
+            if reason.startswith("paused ") and not self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms):
+                raise Violation(
+                    "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
+                )
+            return
+        missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
+        if missed.policy in ("latest", "last") and reason != "too_late" and self._told.pauses[job_id]:
+            return  # which of them count depends on the pauses
+        why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
+        if why is not None:
+            raise Violation(
+                "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as {reason}: {why}"
+            )
+
+    def _check_fired(self, process: Process, before: Item, after: Item) -> None:
+        """The occurrence that a step has passed and left pending: it was fired."""
+        passed_ms = before["next_scheduled_at_ms"]
+        if before["version"] != after["version"] or not passed_ms or passed_ms == after["next_scheduled_at_ms"]:
+            return
+        if before["status"] != "active" or after["status"] == "error" or self._told.pauses[before["job_id"]]:
+            return
+        fire_at_ms = before["next_fire_at_ms"]
+        bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
+        place = {
+            "pk": f"{self._world.cell}#{before['next_shard']:04d}#{bucket:08d}",
+            "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
+        }
+        item = self._world.tables.standing(TIMERS, place)
+        if item is None or item["status"] != "pending":
+            return
+        why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])
+        if why is not None:
+            raise Violation(
+                "every-end-recorded",
+                f"{process.name} fired {passed_ms} of {before['job_id']}, which is to be skipped: {why}",
+            )
+        self._check_instant(process, before, passed_ms)
+
+    def _check_instant(self, process: Process, job: Item, scheduled_at_ms: int) -> None:
+        """It is one of the instants of its job's schedule. (After a change it may be one of the schedule before.)"""
+        if self._told.changes[job["job_id"]] or job["job_id"] in self._world.garbled or self._world.zone_moved:
+            return
+        known = occurrences(job["schedule"], scheduled_at_ms - 1, scheduled_at_ms)
+        if known is not None and known != [scheduled_at_ms]:
+            raise Violation(
+                "chain-unbroken",
+                f"{process.name} fired {scheduled_at_ms} of {job['job_id']}, no instant of its schedule",
+            )
+
+    def _missed(self, process: Process, job: Item, scheduled_at_ms: int, fire_at_ms: int) -> Missed:
+        policy = job.get("catch_up", {})
+        return Missed(
+            scheduled_at_ms,
+            fire_at_ms,
+            job["tolerance_s"] * SECOND_MS,
+            policy.get("policy", "latest"),
+            policy.get("last", 0),
+            policy.get("max_lateness_s", 0) * SECOND_MS,
+            job.get("scheduled_since_ms", 0),
+            process.earliest_ms(),
+            process.latest_ms(),
+        )

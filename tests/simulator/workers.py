@@ -1,0 +1,258 @@
+"""The production worker in the world: its process with threads, heartbeats and completer, fed by a queue or by leases
+over HTTP, and the handler for Lambda.
+
+One session is one worker process. It is started when there is something for its pool and nobody to take it, lives for a
+while, and is told to stop (or dies of a fault on the way): so histories have shutdowns in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from tests.simulator.api import SimApi
+from tests.simulator.elements import BROKEN, FLAKY, LEASED_POOL
+from tests.simulator.threads import Event, SimWorkerClock, strike, wait
+from tickwork.core.errors import WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.keys import parse_ref
+from tickwork.core.ledger.queues import ready_queue
+from tickwork.testing.process import Process
+from tickwork.testing.queue import Message, SimReceiver
+from tickwork.testing.violation import Violation
+from tickwork.worker.app import App
+from tickwork.worker.context import Context, FailPermanently, RetryLater
+from tickwork.worker.lambdas import lambda_handler
+from tickwork.worker.process import Worker, WorkerOptions
+from tickwork.worker.sources import LeaseSource, Source, SqsSource
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+
+_LIVES_S = (40, 90, 200)
+_LOOK_MS = 20 * SECOND_MS
+_STEP_MS = 1_500
+_STALE_MS = 12 * SECOND_MS
+"""How long after the next attempt began an earlier one may still be at work: a heartbeat's look, its longest call, a
+step of the job."""
+_FAILS_SHARE, _PERMANENT_SHARE = 0.2, 0.03
+_LAMBDA_MS = 25_000
+_LEASE_S, _LEASE_WAIT_S = 30, 5
+
+
+class Flaky(Exception):
+    """A failure that may pass."""
+
+
+class Broken(Exception):
+    """A failure that may not."""
+
+
+assert (Flaky.__name__, Broken.__name__) == (FLAKY, BROKEN)
+
+
+class Session:
+    """One worker process of a pool."""
+
+    def __init__(self, world: World, pool: str) -> None:
+        self._world, self._pool = world, pool
+        self._worker: Worker | None = None
+        self.process = Process(world, "real-worker", self._run)
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.state != "running"
+
+    def _run(self, process: Process) -> None:
+        world = self._world
+        world.seen["worker session"] += 1
+        stopping: Any = Event()
+        options = WorkerOptions(world.apart.choice((1, 3, 8)), float(world.apart.choice((2, 30))))
+        source = self._source(process, stopping)
+        api: Any = SimApi(world)
+        self._worker = Worker(make_app(world), source, api, options, stopping, SimWorkerClock())
+        life_ms = world.apart.choice(_LIVES_S) * SECOND_MS
+        world.kernel.at(world.kernel.now_ms + life_ms, self._stop)
+        world.kernel.at(world.kernel.now_ms + _LOOK_MS, self._look)
+        clean = self._worker.run()
+        world.seen["worker session ended" if clean else "worker session gave runs up"] += 1
+        process.end()  # the command line ends the process here, whatever its threads are at
+
+    def _source(self, process: Process, stopping: Any) -> Source:
+        api: Any = SimApi(self._world)
+        clock = SimWorkerClock()
+        if self._pool == LEASED_POOL:
+            return LeaseSource(
+                pool=self._pool,
+                worker=process.name,
+                api=api,
+                stopping=stopping,
+                clock=clock,
+                lease_s=_LEASE_S,
+                wait_s=_LEASE_WAIT_S,
+            )
+        sqs: Any = SimSqsClient(process, ready_queue(self._pool))
+        return SqsSource(
+            queue_url=self._pool, sqs=sqs, control=sqs, api=api, worker=process.name, stopping=stopping, clock=clock
+        )
+
+    def _stop(self) -> None:
+        if self._worker is not None and not self.is_over:
+            self._world.trace(self.process.name, "STOP", "")
+            Process(self._world, "signal", lambda _: self._tell())
+
+    def _tell(self) -> None:
+        """A signal handler runs in the worker's process, by its clock."""
+        worker = self._worker
+        if worker is not None:
+            worker.stop()
+
+    def _look(self) -> None:
+        """Whatever has become of this one: while there is something to take, somebody takes it."""
+        if self.is_over:
+            call_somebody(self._world, self._pool)
+        else:
+            self._world.kernel.at(self._world.kernel.now_ms + _LOOK_MS, self._look)
+
+
+def call_somebody(world: World, pool: str) -> None:
+    """See to it that there is a worker, if there is something in the queue that can be taken."""
+    queue = world.queues[ready_queue(pool)]
+    session = world.sessions.get(pool)
+    if session is not None and not session.is_over:
+        return
+    now_ms = world.kernel.now_ms
+    if any(message.visible_at_ms <= now_ms for message in queue.messages.values()):
+        world.sessions[pool] = Session(world, pool)
+
+
+def make_app(world: World) -> App:
+    """The team's code: it takes its time, looks whether it has to stop, and sometimes fails."""
+    app = App()
+
+    @app.job("job")
+    def job(ctx: Context) -> None:
+        rng = world.apart
+        if not isinstance(ctx.payload, dict) or ctx.payload.get("n") != 1:
+            world.fail(Violation("payload", f"{ctx.run_id} got {ctx.payload!r}"))
+        slow = world.faults.strikes(world.rng, "slow_worker")
+        left_ms = rng.choice((30_000, 90_000, 160_000)) if slow else rng.randint(20, 2_500)
+        while left_ms > 0:
+            wait([], min(left_ms, _STEP_MS) / 1_000)
+            left_ms -= _STEP_MS
+            ctx.check()
+            _check_may_work(world, ctx)
+        drawn = rng.random()
+        if world.faults.off or drawn >= _FAILS_SHARE:
+            world.seen["real job done"] += 1
+            return
+        if drawn < _PERMANENT_SHARE:
+            raise FailPermanently("it is broken for good")
+        if drawn < _PERMANENT_SHARE * 2:
+            raise RetryLater("not now", after_s=rng.choice((1, 20)))
+        raise Flaky("it may pass") if drawn < _FAILS_SHARE / 2 else Broken("it broke")
+
+    return app
+
+
+def _check_may_work(world: World, ctx: Context) -> None:
+    """Nobody else has begun the run long ago: a worker stops what it does before its lease may be another's."""
+    if not world.holds("worker_trusts_its_own_lease"):
+        return
+    for ref, (token, at_ms) in world.checks.ledger.last_start.items():
+        if parse_ref(ref).run_id == ctx.run_id and token > ctx.token:
+            late_ms = world.kernel.now_ms - at_ms - 2 * world.faults.skew_max_ms
+            if late_ms > _STALE_MS:
+                world.fail(
+                    Violation(
+                        "one-attempt-running", f"attempt {ctx.attempt} of {ref} goes on {late_ms} ms after the next"
+                    )
+                )
+
+
+type Entry = dict[str, Any]
+
+
+class SimSqsClient:
+    """The calls of an SQS client that a worker makes, as its process sees them."""
+
+    def __init__(self, process: Process, queue: str) -> None:
+        self._process, self._name = process, queue
+        self._queue = process.world.queues[queue]
+
+    def receive_message(self, *, QueueUrl: str, MaxNumberOfMessages: int, WaitTimeSeconds: int) -> dict[str, Any]:  # noqa: N803
+        hide_s = self._queue.visibility_ms // SECOND_MS
+        receiver = SimReceiver(self._process)
+        found = self._try(
+            "ReceiveMessage",
+            lambda: receiver.receive(self._name, limit=MaxNumberOfMessages, wait_s=WaitTimeSeconds, hide_s=hide_s),
+        )
+        strike()
+        return {"Messages": [{"ReceiptHandle": message.receipt, "Body": message.body} for message in found]}
+
+    def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        return self._batch("DeleteMessageBatch", Entries, lambda entry: self._queue.delete(int(entry["ReceiptHandle"])))
+
+    def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        def show(entry: dict[str, Any]) -> None:
+            self._queue.delay(int(entry["ReceiptHandle"]), entry["VisibilityTimeout"] * SECOND_MS)
+
+        return self._batch("ChangeMessageVisibilityBatch", Entries, show)
+
+    def change_message_visibility(self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> None:  # noqa: N803
+        def effect() -> None:
+            self._queue.delay(int(ReceiptHandle), VisibilityTimeout * SECOND_MS)
+
+        self._try("ChangeMessageVisibility", lambda: self._process.call("show", ReceiptHandle, effect))
+
+    def _batch(
+        self, verb: str, entries: Sequence[dict[str, Any]], act: Callable[[dict[str, Any]], None]
+    ) -> dict[str, Any]:
+        world = self._process.world
+
+        def effect() -> list[dict[str, str]]:
+            failed = []
+            for entry in entries:
+                if world.faults.strikes(world.rng, "send_failed"):
+                    failed.append({"Id": entry["Id"], "Code": "Simulated"})
+                else:
+                    act(entry)
+            return failed
+
+        return {
+            "Failed": self._try(verb, lambda: self._process.call(verb, [e["ReceiptHandle"] for e in entries], effect))
+        }
+
+    def _try[T](self, verb: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except WorldError as error:
+            raise ClientError({"Error": {"Code": "RequestThrottled"}}, verb) from error
+
+
+def invoke_lambda(world: World, messages: list[Message]) -> None:
+    """One invocation of a Lambda worker with a batch; the event source deletes those that did not fail."""
+    queue = world.queues[ready_queue("lambda")]
+
+    def body(process: Process) -> None:
+        began_ms = process.monotonic_ms()
+        context: Any = SimpleNamespace(
+            function_name="worker",
+            aws_request_id=process.name,
+            get_remaining_time_in_millis=lambda: max(0, began_ms + _LAMBDA_MS - process.monotonic_ms()),
+        )
+        world.kernel.at(world.kernel.now_ms + _LAMBDA_MS, process.end)  # Lambda kills what takes longer
+        api: Any = SimApi(world)
+        sqs: Any = SimSqsClient(process, queue.name)
+        handle = lambda_handler(make_app(world), api=api, sqs=sqs, queue_url=queue.name)
+        records = [{"messageId": str(m.id), "receiptHandle": str(m.id), "body": m.body} for m in messages]
+        failed = {one["itemIdentifier"] for one in handle({"Records": records}, context)["batchItemFailures"]}
+        world.seen["lambda batch"] += 1
+        for message in messages:
+            if str(message.id) not in failed:
+                queue.delete(message.id)
+
+    Process(world, "lambda", body)
