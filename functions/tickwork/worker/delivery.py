@@ -51,7 +51,7 @@ class Delivery:
         """From a message's text. BadMessage when it is none."""
         try:
             body = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # nested so deeply that reading it would end the thread
             raise BadMessage(f"not JSON: {error}") from error
         return cls.of(receipt, body, claim)
 
