@@ -201,7 +201,7 @@ class _Work:
         self.world.seen[f"{what} declined {declined.reason}"] += 1
         if declined.discard:
             self._delete(process)
-        elif declined.retry_after_ms and self.world.rng.random() < 0.5:
+        elif declined.retry_after_ms and (not self.world.classes or self.world.rng.random() < 0.5):
             self.queue.delay(self.message.id, declined.retry_after_ms)
 
     def _delete(self, process: Process) -> None:

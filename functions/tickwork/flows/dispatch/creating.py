@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from tickwork.core.dispatch import slices
 from tickwork.core.dispatch.slices import NEAR_HORIZON_MS, SliceLease, has_tick
-from tickwork.core.errors import Unsent
+from tickwork.core.errors import Unsent, WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.messages import Tick
@@ -46,17 +46,22 @@ def follow_up(ports: Ports, keys: Sequence[LedgerKey], by: str = "creator") -> F
     """After the put: fire what a scanner has already passed, and bring a tick for what lies inside the tick horizon.
 
     Only then may the creator answer. Items that are not pending any more are left alone. Raises Unsent when the
-    queue took no message for what the scanner has passed: the creator may not answer that all is well.
+    queue took no message for what the scanner has passed, and the WorldError of a slice whose cursors cannot be read,
+    when all other slices have been seen to: the creator may not answer that all is well.
     """
-    fired = fire_overdue(ports, read_pending(ports, _behind_cursor(ports, keys)), by)
+    behind, busy = _behind_cursor(ports, keys)
+    fired = fire_overdue(ports, read_pending(ports, behind), by)
     if fired.unsent:
         raise Unsent(f"{fired.unsent} of the items are due, and could not be sent")
+    if busy is not None:
+        raise busy
     return fired
 
 
 def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
     """Fire pending items that a scanner has passed, and go on with the next items which that writes."""
     total = Fired()
+    owed: WorldError | None = None
     for _ in range(ROUNDS_MAX):
         if not due:
             break
@@ -67,7 +72,11 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
         prepare_slices(ports, fired.materialised)
         if fired.unsent:  # the queue takes nothing: what comes next stays the job's next, and is found as that
             break
-        due = read_pending(ports, _behind_cursor(ports, fired.materialised))
+        behind, busy = _behind_cursor(ports, fired.materialised)
+        owed = owed or busy
+        due = read_pending(ports, behind)
+    if owed is not None:
+        raise owed
     return total
 
 
@@ -77,10 +86,11 @@ def read_pending(ports: Ports, keys: Sequence[LedgerKey]) -> list[Run | Retry]:
     return read_items(ports, (item for item in items if item is not None))
 
 
-def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
+def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[LedgerKey], WorldError | None]:
     """The near items whose window has been announced. For the other near ones, ticks are sent: up to where the ticker
     has announced its own, and in any case for what is due within the minute, which a ticker that is late, or has many
-    slices to go through, would reach too late."""
+    slices to go through, would reach too late. And the error of a slice whose cursors cannot be read: it keeps no other
+    slice's items from their ticks."""
     now_ms = ports.clock.now_ms()  # read after the write: a pause before it changes nothing
     horizon_ms, minute = now_ms + NEAR_HORIZON_MS, second_of(now_ms) + BUCKET_S
     by_slice: dict[int, list[LedgerKey]] = defaultdict(list)
@@ -89,8 +99,13 @@ def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
             by_slice[ports.layout.slice_of(key.shard)].append(key)
     behind: list[LedgerKey] = []
     wanted: list[tuple[SliceLease, list[Tick]]] = []
+    busy: WorldError | None = None
     for slice_no, group in by_slice.items():
-        lease = leasing.read_lease(ports, slice_no) or SliceLease("")
+        try:
+            lease = leasing.read_lease(ports, slice_no) or SliceLease("")
+        except WorldError as error:
+            busy = error
+            continue
         behind += [key for key in group if key.fire_second <= lease.closing]
         ticking = max(lease.ticking, minute)
         seconds = {key.fire_second for key in group if lease.closing < key.fire_second <= ticking}
@@ -103,4 +118,4 @@ def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
             if slices.is_behind(lease, second_of(now_ms)):
                 continue  # our clock is late, and so is our tick: who is on time sends his own
             leasing.note_ticks(ports, lease, [tick.second for tick in some])
-    return behind
+    return behind, busy

@@ -117,7 +117,7 @@ def _read_jobs(
 
 
 def _leave_unreadable(
-    ports: Ports, waiting: dict[str, list[LedgerKey]], fired: Fired, job_id: str, error: Unreadable
+    ports: Ports, waiting: dict[str, list[LedgerKey]], fired: Fired, job_id: str, error: Unreadable | WorldError
 ) -> None:
     for key in waiting.pop(job_id):
         leave_job(ports, key, error, fired)

@@ -96,7 +96,7 @@ def leave_job(ports: Ports, key: LedgerKey, error: Exception, fired: Fired) -> N
     fired.set_aside += 1
     fired.leave(set_aside.job(key.job_id), key)
     ports.signals.count("scheduler.set_aside_total")
-    if isinstance(error, Unreadable):
+    if isinstance(error, Unreadable | WorldError):
         ports.signals.log("item_set_aside", why=str(error))
         return
     trace = "".join(traceback.format_exception(error))[-TRACE_CHARS_MAX:]

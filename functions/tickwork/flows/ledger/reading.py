@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tickwork.core.errors import BadSchedule
+from tickwork.core.errors import BadSchedule, WorldError
 from tickwork.core.ids import job_id_of
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.occurrences import named_calendars
@@ -55,9 +55,10 @@ def read_job_to_plan(ports: Ports, job_id: str) -> Job | None:
 
 
 def read_jobs_to_plan(
-    ports: Ports, job_ids: Iterable[str], unreadable: Callable[[str, Unreadable], None]
+    ports: Ports, job_ids: Iterable[str], unreadable: Callable[[str, Unreadable | WorldError], None]
 ) -> dict[str, Job]:
-    """Jobs with their calendars, by id, in one read for all. What cannot be read is told, job by job, and left out."""
+    """Jobs with their calendars, by id, in one read for all. What cannot be read is told, job by job, and left out; so
+    are, when the calendars cannot be read at all, the jobs that name one."""
     jobs: list[Job] = []
     for item in read_many(ports, JOBS, [{"job_id": job_id} for job_id in sorted(set(job_ids))]):
         if item is None:
@@ -66,9 +67,17 @@ def read_jobs_to_plan(
             jobs.append(job_from(item))
         except Unreadable as error:
             unreadable(str(item["job_id"]), error)
-    found = _calendar_items(ports, (id_ for job in jobs for id_ in _calendar_ids(job)))
+    found: dict[str, Item] = {}
+    busy: WorldError | None = None
+    try:
+        found = _calendar_items(ports, (id_ for job in jobs for id_ in _calendar_ids(job)))
+    except WorldError as error:
+        busy = error
     equipped: dict[str, Job] = {}
     for job in jobs:
+        if busy is not None and _calendar_ids(job):
+            unreadable(job.job_id, busy)
+            continue
         try:
             equipped[job.job_id] = _equipped(job, found)
         except Unreadable as error:
