@@ -34,3 +34,7 @@ deploy: known-env asset node_modules/.made ## Deploy to AWS: make deploy ENV=dev
 .PHONY: e2e
 e2e: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Deploy onto a local endpoint and run timers through it (ENDPOINT=http://... for one that runs already)
 	E2E_ENDPOINT="$(ENDPOINT)" $(BIN)/pytest tests/e2e
+
+.PHONY: failures
+failures: $(VENV)/.dev node_modules/.made ## Each failure: who is delayed and how long, who hears of it within how many minutes
+	PYTHONPATH=functions:. $(BIN)/python -m tests.infra.failures

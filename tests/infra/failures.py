@@ -16,6 +16,8 @@ from aws_cdk.assertions import Template
 from tests.infra.alarm_evaluator import Series, alarms_of, evaluate
 from tests.infra.deployed import Fault, Play
 from tests.scenarios.stage import Call, Process, Stage
+from tests.simulator.failures import OTHERS, TOUCHED, Report, run_failure
+from tickwork.aws.common_metrics import ATTENTION, STRAIN
 from tickwork.core.errors import InvariantViolated, Throttled
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Anyway, Delete, Put
@@ -158,6 +160,20 @@ def contended(process: Process) -> None:
     process.before(is_step, change, FOR_EVER)
 
 
+def poisoned(stage: Stage) -> None:
+    """An item that only a newer version can read, due in a minute."""
+    (key,) = stage.timers(1, stage.at_ms + 60_000)
+    item = stage.store.get(TIMERS, key.as_item())
+    assert item is not None
+    stage.store.commit([Put(TIMERS, {**item, "work": 7}, ON_PURPOSE)])
+
+
+def ahead(stage: Stage) -> None:
+    """A host a minute ahead has announced its window."""
+    (item, *_) = stage.store.items(LEASES)
+    stage.store.commit([Put(LEASES, {**item, "closing": stage.at_ms // 1_000 + 120}, ON_PURPOSE)])
+
+
 def no_tick(stage: Stage) -> None:
     stage.put(TICKS_QUEUE, [OutMessage("[[[")])
 
@@ -214,6 +230,22 @@ FAILURES = (
         *("attention", 1, ("attention", 1)),
         {name: takes_nothing("ready-payments", _gone) for name in ("scanner", "reconciler")},
     ),
+    Failure(
+        "the reads of one shard are refused",
+        *("strain", 4, ("strain", 4)),
+        {name: raises(Throttled, "query", table="timers", having="#0003#") for name in ("ticker", "scanner")},
+    ),
+    Failure(
+        "the table `jobs` refuses",
+        *("strain", 4, ("strain", 4)),
+        {"scanner": raises(Throttled, "get_many", table="jobs")},
+    ),
+    Failure("the table `calendars` refuses", "attention", 1, ("attention", 1), told=told(PREFIX, ATTENTION, "all")),
+    Failure("the table `payloads` refuses", "strain", 3, ("strain", 3), told=told(PREFIX, STRAIN, "all")),
+    Failure("the table `resources` refuses", "strain", 3, ("strain", 3), told=told(PREFIX, STRAIN, "all")),
+    Failure("a calendar cannot be read", "attention", 1, ("attention", 1), told=told(PREFIX, ATTENTION, "all")),
+    Failure("an item of the ledger cannot be read", "attention", 2, ("attention", 2), begin=poisoned),
+    Failure("the clock of one host is 60 s ahead", "strain", 4, ("strain", 4), each_minute=ahead),
     Failure("a job is changed whenever it fires", "strain", 4, ("strain", 4), {"scanner": contended}),
     Failure(
         "a definition cannot be read",
@@ -302,6 +334,58 @@ def heard(failure: Failure, template: Template) -> dict[str, int]:
     return {name.removeprefix(f"{PREFIX}-"): minute for name, minute in found.items()}
 
 
+MEASURED = {
+    "no ticker": "no_ticker",
+    "the ticker fails in every run": "no_ticker",
+    "no scanner": "no_scanner",
+    "the scanner fails in every run": "no_scanner",
+    "scanners are refused for lack of concurrency": "no_scanner",
+    "one slice of several stands": "one_slice",
+    "no reconciler": "no_reconciler",
+    "the reconciler fails, or runs out of time, in every pass": "no_reconciler",
+    "the table `timers` refuses reads": "timers_throttled",
+    "the table `timers` refuses writes": "timers_throttled",
+    "the lease of one slice cannot be read": "one_slice",
+    "the queue of one pool takes nothing": "one_pool",
+    "the queue of one pool is gone": "one_pool",
+    "a definition cannot be read": "poison_definition",
+    "the schedule of a job cannot be computed": "poison_definition",
+    "a message in the queue of ticks that is no tick": "poison_message",
+    "a message in a ready queue that is no run": "poison_message",
+    "a pool has no workers": "no_worker",
+    "the reads of one shard are refused": "one_shard",
+    "the table `jobs` refuses": "jobs_throttled",
+    "the table `calendars` refuses": "calendars_throttled",
+    "the table `payloads` refuses": "payloads_throttled",
+    "the table `resources` refuses": "resources_throttled",
+    "a calendar cannot be read": "poison_calendar",
+    "an item of the ledger cannot be read": "poison_item",
+    "the clock of one host is 60 s ahead": "clock_off",
+}
+"""Failure -> its row in tests/simulator/failures.py, which says who is delayed and how long."""
+ON_TIME_MS = 2_000
+"""What is not part of a failure may be this much later than without it (F14)."""
+
+
+@cache
+def delays() -> dict[str, str]:
+    """Who is delayed, and how long, by the rows of the simulator."""
+    quiet = run_failure("none").lags[OTHERS].longest_ms
+    return {name: _delay(run_failure(name), quiet) for name in sorted(set(MEASURED.values()))}
+
+
+def _delay(report: Report, quiet_ms: int) -> str:
+    touched, later_ms = report.lags[TOUCHED], report.lags[OTHERS].longest_ms - quiet_ms
+    others = "" if not report.lags[OTHERS].due else "; all else under 2 s"
+    if later_ms > ON_TIME_MS:
+        others = f"; all else {later_ms / 1000:.0f} s"
+    if touched.never:
+        return f"what it touches, until it is over{others}"
+    if touched.longest_ms > quiet_ms + ON_TIME_MS:
+        return f"what it touches, up to {-(-touched.longest_ms // 5_000) * 5} s{others}"
+    return f"nobody{others}"
+
+
 def rows(template: Template, few: set[str]) -> list[str]:
     table = []
     for failure in FAILURES:
@@ -309,7 +393,8 @@ def rows(template: Template, few: set[str]) -> list[str]:
         first = min((found[name], name) for name in found if name == failure.alarm)
         rest = min(((minute, name) for name, minute in found.items() if name in few), default=None)
         fewest = f"{rest[0]}, `{rest[1]}`" if rest else "-"
-        table.append(f"| {failure.what} | | {first[0]}, `{first[1]}` | {fewest} |")
+        delayed = delays().get(MEASURED.get(failure.what, ""), "")
+        table.append(f"| {failure.what} | {delayed} | {first[0]}, `{first[1]}` | {fewest} |")
     return table
 
 

@@ -44,6 +44,9 @@ TOGETHER: dict[str, frozenset[str]] = {
             "scheduler.ticker_slice_failed_total",
             "scheduler.chains_contended_total",
             "store.throttled_total",
+            "scheduler.clocks_differ_total",
+            "scheduler.definitions_unread_total",
+            "runs.calls_busy_total",
         }
     ),
     TEAMS_ATTENTION: frozenset({"runs.unsafe_not_repeated_total", "runs.expired_total", "push.breaker_opened_total"}),

@@ -81,6 +81,7 @@ def _entry[Answer: Mapping[str, Any]](
     try:
         answered = answer()
     except WorldError as error:
+        ports.signals.count("runs.calls_busy_total")
         ports.signals.log("run_call_busy", ref=ref, error=repr(error))
         return _declined(ref, Declined("busy", discard=False))
     return _declined(ref, answered) if isinstance(answered, Declined) else answered

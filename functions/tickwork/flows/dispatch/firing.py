@@ -109,6 +109,7 @@ def _read_jobs(
         if set_aside.ALL_JOBS not in firing.held:
             return read_jobs_to_plan(ports, waiting, partial(_leave_unreadable, ports, waiting, fired))
     except WorldError as error:
+        ports.signals.count("scheduler.definitions_unread_total")
         ports.signals.log("definitions_unread", jobs=len(waiting), why=repr(error))
         fired.unsent += len(waiting)
     for key in (key for keys in waiting.values() for key in keys):

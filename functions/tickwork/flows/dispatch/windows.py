@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.ledger.messages import Tick
@@ -29,6 +30,9 @@ due meanwhile waits no longer; and as much again on what was set aside."""
 
 EARLY_TICK_WAIT_MS = 1_500
 """A tick that is early by less than this is waited for; one that is earlier goes back to its queue."""
+
+CLOCKS_APART_S = 30
+"""Further than this no two clocks are that somebody keeps."""
 
 UNSURE_WAIT_MS = 2_000
 """A window that was too slow to trust its lease comes again soon: the next tries have a fresh one."""
@@ -93,6 +97,7 @@ def _run(ports: Ports, slice_no: int, second: int, budget_ms: int, backlog_ms: i
     until = max(second_of(ports.clock.now_ms()), second)
     watch = Stopwatch.started(ports.clock)
     holding = leasing.take(ports, slice_no, until, ports.ids.unique())
+    _compare_clocks(ports, holding.lease if isinstance(holding, Holding) else holding)
     if not isinstance(holding, Holding):
         if holding.done >= second:
             return WindowReport(ALREADY, holding.done)
@@ -101,6 +106,15 @@ def _run(ports: Ports, slice_no: int, second: int, budget_ms: int, backlog_ms: i
     watch.lap(ANNOUNCE)
     deadline_ms = ports.clock.monotonic_ms() + budget_ms
     return serve(Serving(ports, slice_no, until, holding, deadline_ms, watch, backlog_ms))
+
+
+def _compare_clocks(ports: Ports, lease: SliceLease) -> None:
+    """Of a lease that was written far in the future our clock is late, or its writer's is early. Nothing is lost by it,
+    but it costs lag, and no clock that is kept does that."""
+    now_s = second_of(ports.clock.now_ms())
+    if lease.closing > now_s + CLOCKS_APART_S:
+        ports.signals.count("scheduler.clocks_differ_total", slice=lease.slice)
+        ports.signals.log("clocks_differ", slice=lease.slice, closing=lease.closing, now=now_s)
 
 
 def serve(it: Serving) -> WindowReport:
