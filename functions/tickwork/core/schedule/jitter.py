@@ -1,8 +1,9 @@
 """Spreading a herd: how far after its nominal time a job is fired.
 
 Owns: the offset of a job (spec T5), the default tolerance, the estimate of the shortest gap behind it.
-Refuses to know: who else is due. Protects: jitter only moves forward, never to or past the next occurrence,
-and a job is always offset the same; `scheduled_at`, and so `run_id`, is untouched by it.
+Refuses to know: who else is due. Protects: jitter only moves forward, never to or past the next occurrence or to
+where the schedule says that nothing starts; a job is always offset the same where there is the same room;
+`scheduled_at`, and so `run_id`, is untouched by it.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ _SAMPLE_FROM_S: Final = 1_704_067_200
 _SAMPLE_MAX: Final = 400
 
 
-def fire_at_ms(job_id: str, scheduled_at_ms: int, tolerance_s: int, next_scheduled_at_ms: int | None) -> int:
-    """When to fire: `scheduled_at_ms` plus `hash(job_id) mod tolerance_s` seconds.
+def fire_at_ms(job_id: str, scheduled_at_ms: int, tolerance_s: int, limit_ms: int | None) -> int:
+    """When to fire: `scheduled_at_ms` plus `hash(job_id)` modulo the room there is, in seconds.
 
-    Cut off one second before the next occurrence, where that comes sooner: the last whole second that keeps
-    the order. Never before `scheduled_at_ms`.
+    The room is `tolerance_s`, or what is left until `limit_ms` (`start_limit_ms`: the next occurrence, a freeze, the
+    end) where that comes sooner. Modulo and not cut off: a thousand jobs cut off at the edge would be a herd there.
+    Never before `scheduled_at_ms`.
     """
-    if tolerance_s <= 0:
+    room_s = tolerance_s
+    if limit_ms is not None:
+        room_s = min(room_s, (limit_ms - scheduled_at_ms) // 1000)
+    if room_s <= 0:
         return scheduled_at_ms
     number = int.from_bytes(sha256(f"jitter|{job_id}".encode()).digest()[:8])
-    offset_s = number % tolerance_s
-    if next_scheduled_at_ms is not None:
-        offset_s = min(offset_s, max((next_scheduled_at_ms - scheduled_at_ms) // 1000 - 1, 0))
-    return scheduled_at_ms + offset_s * 1000
+    return scheduled_at_ms + number % room_s * 1000
 
 
 def default_tolerance_s(schedule: Schedule) -> int:

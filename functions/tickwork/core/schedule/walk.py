@@ -154,6 +154,27 @@ def resolve(local_s: int, zone: Zone, changes: ClockChanges) -> int | None:
     return None
 
 
+def instants_of(local_s: int, zone: Zone, changes: ClockChanges) -> tuple[int, ...]:
+    """The instants of one wall time on its day, as a recurring job has them: none in a gap that is left out (or that is
+    no daylight saving), two in a repeated hour where both passes count."""
+    segment = zone.segment_at(min(max(local_s, FIRST_S), LAST_S))
+    plain = local_s - segment.offset_s
+    if segment.start_s + SLACK_S <= plain < segment.end_s - SLACK_S:
+        return (plain,)
+    once, found, at = _Once(local_s), [], local_s - SLACK_S
+    for _ in range(_PASSES_MAX):
+        instant_s = next_instant(once, zone, changes, at)
+        if instant_s is None:
+            break
+        found.append(instant_s)
+        at = instant_s
+    return tuple(found)
+
+
+#: A wall time comes at most twice: changes of clocks are days apart.
+_PASSES_MAX = 2
+
+
 @dataclass(frozen=True, slots=True)
 class _Once:
     """The wall clock of a single local time."""
