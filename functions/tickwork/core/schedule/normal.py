@@ -8,6 +8,7 @@ do; the normal form of a normal form is itself.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -47,12 +48,20 @@ def normalise(
         )  # fmt: skip
     kind = kind_of(spec)
     refuse_unknown(spec, (kind, *KINDS[kind], *COMMON_KEYS))
+    written = spec
     if kind == "cron":
         spec = _without_foreign_dialect(spec)
         kind = kind_of(spec)
     key = zone_named(text_of(spec, "zone", zone, '"Europe/Berlin"')).key
     request = Request(spec, key, now_ms, job_id)
-    normal = _union(request, told) if kind == "any_of" else WRITERS[kind](request)
+    try:
+        normal = _union(request, told) if kind == "any_of" else WRITERS[kind](request)
+    except ScheduleRefused as error:
+        if spec is not written and error.proposal is not None:
+            # It is right in plain cron, and something else (weekdays, fields) where the text came from.
+            plain = {"cron": error.proposal} | {key: spec[key] for key in ("seconds", "dialect") if key in spec}
+            error.remedy, error.proposal = f"write {json.dumps(plain)} instead of the text and its dialect", None
+        raise
     return _bounded(request, normal, told) | _calendars(spec)
 
 
