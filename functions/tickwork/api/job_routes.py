@@ -23,7 +23,16 @@ from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import pause_at
-from tickwork.core.schedule import Schedule, describe, occurrences, parse_schedule, schedule_from_spec, warnings_of
+from tickwork.core.schedule import (
+    Schedule,
+    describe,
+    occurrences,
+    parse_schedule,
+    read_schedule,
+    schedule_from_spec,
+    starting_after_ms,
+    warnings_of,
+)
 from tickwork.core.schedule.limits import PREVIEW_MAX
 from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.audit import history
@@ -127,7 +136,11 @@ def _add_previews(app: APIGatewayHttpResolver, ports: Ports) -> None:
         after_ms = requests.instant_in({"after": body.after} if body.after else {}, "after", now_ms)
         team = check_slug(body.team or "default", "team")
         with fields_under("schedule"):
-            schedule = parse_schedule(body.schedule, now_ms=now_ms)
+            if body.after:  # as if it were registered then: people ask what would have happened
+                schedule = read_schedule(body.schedule, now_ms=after_ms)
+            else:
+                schedule = parse_schedule(body.schedule, now_ms=now_ms)
+                after_ms = starting_after_ms(schedule, now_ms)
             shown = _preview(ports, schedule, team, after_ms, body.count)
         return json_response(shown)
 

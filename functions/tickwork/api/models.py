@@ -216,6 +216,7 @@ class CalendarIn(Body):
     ranges: list[Any] = []
     weekly: list[Any] = []
     holidays: list[Any] = []
+    hard: bool = False
 
 
 class CancelRunIn(Body):

@@ -171,7 +171,7 @@ def _begun(
     if start.instant_s is not None and times.next_match(start.local_s) == start.local_s:
         passes = instants_of(start.local_s, context.zone, context.changes)
         if start.instant_s not in passes:
-            joined.insert(0, {"at": utc_text(start.instant_s), "zone": context.zone.key})
+            joined.insert(0, {"at": utc_text(start.instant_s), "zone": context.zone.key, **bounds})
             begin_s = max(*passes, start.instant_s) + 1 if passes else start.instant_s + 1
             bounds["start"] = utc_text(begin_s)
             count = None if count is None else count - 1

@@ -48,7 +48,7 @@ _WORD_CHARS_MAX: Final = 12
 
 def meant_name(word: str, names: tuple[str, ...]) -> str | None:
     """The one of `names` that `word` (in lower case) stands for or was surely meant to be, or None."""
-    if not word.isalpha() or len(word) > _WORD_CHARS_MAX:
+    if not names or not word.isalpha() or len(word) > _WORD_CHARS_MAX:
         return None
     if word in names:
         return word
