@@ -57,8 +57,10 @@ def edges_of(case: Case, closed_edges: list[int]) -> list[int]:
         if "zone" in spec or "TZID=" in str(spec.get("rrule")):
             zone = spec.get("zone") or spec["rrule"].partition("TZID=")[2].partition(":")[0]
             found += clock(zone).changes()
-    low, high = (round(datetime(year, 3, 1, tzinfo=UTC).timestamp()) for year in (2024, 2030))
-    inside = [at for at in found if low < at < high]
+        if "count" in spec and "start" not in spec:
+            found.append(NOW_MS // 1000)
+    low, high = NOW_MS // 1000, round(datetime(2030, 11, 1, tzinfo=UTC).timestamp())
+    inside = [at for at in found if low <= at < high]
     return inside or [NOW_MS // 1000 + 100 * DAY]
 
 
@@ -67,7 +69,7 @@ def _near(text: str) -> int:
     return round(datetime(int(digits[:4]), int(digits[4:6]), int(digits[6:8]), tzinfo=UTC).timestamp())
 
 
-# --- schedules ----------------------------------------------------------------------------------------------------------
+# --- schedules ------------------------------------------------------------------------------------------------------
 
 
 def _single(rng: random.Random, *, bounded: bool) -> dict[str, Any]:
@@ -173,7 +175,7 @@ def _text(seconds: int) -> str:
     return (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()
 
 
-# --- RRULEs -------------------------------------------------------------------------------------------------------------
+# --- RRULEs ---------------------------------------------------------------------------------------------------------
 
 
 def _rrule(rng: random.Random) -> dict[str, Any]:
@@ -238,7 +240,7 @@ def _weekdays(rng: random.Random, freq: str) -> str:
     return ",".join(rng.choice(numbers) + day for day in days)
 
 
-# --- calendars ------------------------------------------------------------------------------------------------------------
+# --- calendars ------------------------------------------------------------------------------------------------------
 
 
 def _calendar(rng: random.Random, number: int) -> dict[str, Any]:
@@ -259,7 +261,7 @@ def _calendar(rng: random.Random, number: int) -> dict[str, Any]:
              {"rule": "01-01", "observed": "next_weekday"}, "easter+1"],
             [{"rule": "12-24", "observed": "nearest_weekday"}, {"rule": "12-25", "observed": "nearest_weekday"},
              {"rule": "12-26", "observed": "nearest_weekday"}, {"rule": "01-01", "observed": "nearest_weekday"}],
-            ["sep mon#1", {"rule": "07-04", "observed": "nearest_weekday"}, "02-29", "mar sun#5"],
+            ["sep mon#1", {"rule": "07-04", "observed": "nearest_weekday"}, "02-29", "mar sun#5", "feb mon#5"],
         ])  # fmt: skip
     if rng.random() < 0.4:
         spec["dates"] = [_text(_moment(rng))[:10] for _ in range(rng.randint(1, 8))]

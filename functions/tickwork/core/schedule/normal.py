@@ -59,7 +59,7 @@ def normalise(
     except ScheduleRefused as error:
         if spec is not written and error.proposal is not None:
             # It is right in plain cron, and something else (weekdays, fields) where the text came from.
-            plain = {"cron": error.proposal} | {key: spec[key] for key in ("seconds", "dialect") if key in spec}
+            plain = {**spec, "cron": error.proposal}
             error.remedy, error.proposal = f"write {json.dumps(plain)} instead of the text and its dialect", None
         raise
     return _bounded(request, normal, told) | _calendars(spec)

@@ -63,7 +63,7 @@ def normal_rrule(
     if not isinstance(value, str):
         raise bad_rrule("an RRULE is a text", 'write "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0"')
     lines = read_lines(value, context.zone)
-    if lines.has_tzid and context.has_zone and lines.zone is not context.zone:
+    if lines.has_tzid and context.has_zone and lines.zone.key != context.zone.key:
         raise said_twice(f"the rule is in {lines.zone.key} by its TZID", "zone")
     context = Context(context.now_s, lines.zone, context.has_zone, context.dst)
     parts = read_parts(lines.rule)

@@ -47,6 +47,7 @@ _LIST_PARTS: Final = {
     **dict.fromkeys(("BYMONTH", "BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYSETPOS"), r"[+-]?[0-9]{1,3}"),
 }
 _LISTS: Final = {key: re.compile(f"{item}(?: *, *{item})*", re.ASCII) for key, item in _LIST_PARTS.items()}
+_EXAMPLES: Final = {"BYDAY": "BYDAY=MO,-1FR", "BYMONTH": "BYMONTH=1,12 (a day may count from the end, BYMONTHDAY=1,-1)"}
 _LARGEST: Final = {"BYMONTH": 12, "BYWEEKNO": 53, "BYYEARDAY": 366, "BYMONTHDAY": 31, "BYSETPOS": 366}
 
 _FREQS: Final = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
@@ -81,9 +82,7 @@ def check_lists(parts: Mapping[str, str]) -> None:
     """Refuse the lists of a new rule that RFC 5545 does not know. A stored rule is not asked: it keeps its meaning."""
     for key, pattern in _LISTS.items():
         if key in parts and not (pattern.fullmatch(parts[key]) and _in_range(key, parts[key])):
-            raise bad_rrule(
-                f"{key}={parts[key]} is not understood", f"write {key}={'MO,-1FR' if key == 'BYDAY' else '1,-1'}"
-            )
+            raise bad_rrule(f"{key}={parts[key]} is not understood", f"write {_EXAMPLES.get(key, key + '=1,-1')}")
     if parts["FREQ"] in ("DAILY", "WEEKLY") and any(char.isdigit() for char in parts.get("BYDAY", "")):
         raise bad_rrule(
             f"BYDAY={parts['BYDAY']} counts weekdays, and FREQ={parts['FREQ']} has nothing to count them in",

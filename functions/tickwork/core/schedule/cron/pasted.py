@@ -140,7 +140,10 @@ def _refusal(dialect: str, what: str, text: str) -> ScheduleRefused:
         translated = translate(text, dialect)
         _check_fields(translated)
     except ScheduleRefused as error:
-        return refuse_cron(reason, f"{what}, not plain cron, and it is not valid there: {error.detail}", error.remedy)
+        remedy = (
+            error.remedy if error.reason == "reversed_range" else f'{error.remedy}; and give "dialect": "{dialect}"'
+        )
+        return refuse_cron(reason, f"{what}, not plain cron, and it is not valid there: {error.detail}", remedy)
     plain = str(translated["cron"]) if set(translated) == {"cron"} else None
     shown = f'"{plain}"' if plain else json.dumps(translated)
     return refuse_cron(reason, f"{what}, not plain cron", f'write {shown}, or give "dialect": "{dialect}"', plain)
@@ -149,8 +152,14 @@ def _refusal(dialect: str, what: str, text: str) -> ScheduleRefused:
 def _check_fields(translated: dict[str, object]) -> None:
     """Raise what is wrong with the fields of a translation, so that no such text is proposed."""
     parts = str(translated.get("cron", "")).split()
-    for kind, part in zip(SIX if "seconds" in translated else FIVE, parts, strict=False):
-        parse_field(kind, part, letters="dialect" in translated)
+    for number, (kind, part) in enumerate(zip(SIX if "seconds" in translated else FIVE, parts, strict=False)):
+        try:
+            parse_field(kind, part, letters="dialect" in translated)
+        except ScheduleRefused as error:
+            if error.proposal is not None:  # in plain cron, whose weekdays are numbered in another way
+                plain = " ".join([*parts[:number], error.proposal, *parts[number + 1 :]])
+                error.remedy = f"if it is to wrap around, write {json.dumps({**translated, 'cron': plain})}"
+            raise
 
 
 def _zone_inside(zone: str, rest: str) -> ScheduleRefused:

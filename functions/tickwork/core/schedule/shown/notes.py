@@ -117,6 +117,7 @@ def _calendar_notes(schedule: Schedule, at_s: int, calendars: Mapping[str, Calen
     known = tuple(calendars[name] for name in schedule.exclusion.names)
     since_ms = prev_before(schedule, at_s * 1000, calendars)
     lost: list[int] = []
+    here: list[str] = []
     for shift in shifts(schedule.rule, known):
         nominal = shift.strand.prev_s(at_s)
         for _ in range(SHIFT_STEPS_MAX):
@@ -126,10 +127,13 @@ def _calendar_notes(schedule: Schedule, at_s: int, calendars: Mapping[str, Calen
             moved = [] if end is None else shift.moved(nominal, end)
             if at_s in moved:
                 local_s = next(shift.named(nominal), nominal)
-                yield f"moved from {local_text(local_s)[:16]}: {_reason(known, nominal)}"
+                here.append(f"moved from {local_text(local_s)[:16]}: {_reason(known, nominal)}")
             if end is not None and not moved and (since_ms is None or nominal > since_ms // 1000):
                 lost.append(next(shift.named(nominal), nominal))
             nominal = shift.strand.prev_s(nominal)
+    yield from here[:_LISTED_MAX]
+    if len(here) > _LISTED_MAX:
+        yield f"and {len(here) - _LISTED_MAX} more moved here"
     if lost:
         first = local_text(min(lost))[:16]
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""

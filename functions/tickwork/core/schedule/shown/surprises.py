@@ -7,7 +7,7 @@ means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tickwork.core.schedule.cron.days import month_length
@@ -44,13 +44,13 @@ def _rrule_warnings(times: RRuleTimes) -> Iterator[str]:
     days = times.days
     if days.month_days and all(day > 28 for day in days.month_days):
         yield from _short_months(min(days.month_days), days.months or range(1, 13), "BYMONTHDAY=-1")
-    forbidden: dict[str, Sequence[object]] = {
-        "DAILY": {"BYWEEKNO": days.week_numbers, "BYYEARDAY": days.year_days},
-        "WEEKLY": {"BYWEEKNO": days.week_numbers, "BYYEARDAY": days.year_days, "BYMONTHDAY": days.month_days},
-        "MONTHLY": {"BYWEEKNO": days.week_numbers, "BYYEARDAY": days.year_days},
-        "YEARLY": {"BYDAY with numbers beside BYWEEKNO": days.counted if days.week_numbers else ()},
-    }[days.freq]
-    for part in (part for part, given in forbidden.items() if given):
+    given = {
+        "BYWEEKNO": days.week_numbers and days.freq != "YEARLY",
+        "BYYEARDAY": days.year_days and days.freq != "YEARLY",
+        "BYMONTHDAY": days.month_days and days.freq == "WEEKLY",
+        "BYDAY with numbers beside BYWEEKNO": days.counted and days.week_numbers,
+    }
+    for part in (part for part, is_given in given.items() if is_given):
         yield f"not_rfc_5545: {part} has no place in a rule with FREQ={days.freq}: here it leaves out other days"
 
 
