@@ -19,7 +19,7 @@ from tickwork.core.schedule.calendars import exclusion
 from tickwork.core.schedule.calendars.calendar import Calendar, require
 from tickwork.core.schedule.calendars.exclusion import Exclusion
 from tickwork.core.schedule.calendars.moving import Shift
-from tickwork.core.schedule.rules import AtRule, BoundedRule, Rule, Strand, UnionRule, strands
+from tickwork.core.schedule.rules import AtRule, Rule, Strand, strands
 
 #: Which rules of ours an occurrence was computed by; kept with what is pending. A new number has it computed anew:
 #: it goes up with each change that can move an occurrence of a stored schedule (decision 0087 has the list).
@@ -63,13 +63,8 @@ class Schedule:
 
 
 def _is_recurring(rule: Rule) -> bool:
-    if isinstance(rule, BoundedRule):
-        return _is_recurring(rule.rule)
-    if isinstance(rule, UnionRule):
-        return len({member.next_s(-(1 << 62)) for member in rule.members}) > 1 or any(
-            _is_recurring(member) for member in rule.members
-        )
-    return not isinstance(rule, AtRule)
+    single = {strand.rule.at_s for strand in strands(rule) if isinstance(strand.rule, AtRule)}
+    return len(single) > 1 or any(not isinstance(strand.rule, AtRule) for strand in strands(rule))
 
 
 def next_after(schedule: Schedule, after_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS) -> int | None:

@@ -9,13 +9,13 @@ where the schedule says that nothing starts; a job is always offset the same whe
 from __future__ import annotations
 
 from hashlib import sha256
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from tickwork.core.schedule.cron.walltimes import WallTimes
 from tickwork.core.schedule.engine import Schedule
 from tickwork.core.schedule.limits import DAY_S, MINUTE_S
-from tickwork.core.schedule.rules import BoundedRule, CronRule, RateRule, Rule, UnionRule
+from tickwork.core.schedule.rules import BoundedRule, CronRule, RateRule, Rule, UnionRule, walk
 
 TOLERANCE_S: Final = 300
 
@@ -23,6 +23,10 @@ TOLERANCE_S: Final = 300
 #: present.
 _SAMPLE_FROM_S: Final = 1_704_067_200
 _SAMPLE_MAX: Final = 400
+
+#: What is due more seldom is looked at for some years only: each step of it costs a search through years.
+_SAMPLE_SPAN_S: Final = 12 * 366 * DAY_S
+_SAMPLE_MIN: Final = 3
 
 
 def fire_at_ms(job_id: str, scheduled_at_ms: int, tolerance_s: int, limit_ms: int | None) -> int:
@@ -101,7 +105,7 @@ def _day_gap(wall: WallTimes) -> int:
     last: int | None = None
     for _ in range(_SAMPLE_MAX):
         day = wall.days.next_day(day) if day is not None else None
-        if day is None or best == 1:
+        if day is None or best == 1 or (last is not None and last > (_SAMPLE_FROM_S + _SAMPLE_SPAN_S) // DAY_S):
             break
         if last is not None:
             best = min(best, day - last)
@@ -110,9 +114,12 @@ def _day_gap(wall: WallTimes) -> int:
 
 
 def _sampled_gap(rule: Rule) -> int | None:
-    found: list[int] = []
-    at = rule.next_s(_SAMPLE_FROM_S)
-    while at is not None and len(found) < _SAMPLE_MAX:
-        found.append(at)
-        at = rule.next_s(at)
-    return min((b - a for a, b in pairwise(found)), default=None)
+    last: int | None = None
+    best: int | None = None
+    for number, at in enumerate(islice(walk(rule, _SAMPLE_FROM_S), _SAMPLE_MAX)):
+        if last is not None:
+            best = at - last if best is None else min(best, at - last)
+        if number >= _SAMPLE_MIN and at > _SAMPLE_FROM_S + _SAMPLE_SPAN_S:
+            break
+        last = at
+    return best

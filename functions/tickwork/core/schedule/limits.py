@@ -43,6 +43,9 @@ COUNT_MAX: Final = 10_000
 #: `count`: occurrences looked at when a spec is registered, over all its members: each counts one search.
 COUNTED_STEPS_MAX: Final = COUNT_MAX
 
+#: A count that leads further is as good as none: nothing is dispatched from 2150 on.
+COUNTED_UNTIL_S: Final = 5_680_281_600
+
 #: EXDATE: a year and more of excepted days.
 LEFT_OUT_MAX: Final = 400
 

@@ -9,11 +9,14 @@ All times are whole seconds since the epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 from typing import Protocol
 
 from tickwork.core.schedule.cron.expression import Expression
-from tickwork.core.schedule.limits import LAST_S
+from tickwork.core.schedule.limits import COUNTED_UNTIL_S, LAST_S
 from tickwork.core.schedule.walk import FIXED_TIME, ClockChanges, WallClock, next_instant, prev_instant
 from tickwork.core.schedule.zone import Zone
 
@@ -192,11 +195,26 @@ def counted(rule: Rule, start_s: int, end_s: int | None, count: int) -> BoundedR
         first_s = rule.next_s(start_s - 1)
         last_s = start_s - 1 if first_s is None else first_s + (count - 1) * rule.period_s
         return BoundedRule(rule, start_s, end_s, last_s)
-    bounded = BoundedRule(rule, start_s, end_s)
     last_s = start_s - 1
-    for _ in range(count):
-        found = bounded.next_s(last_s)
-        if found is None:
+    for found in islice(walk(rule, start_s - 1), count):
+        if end_s is not None and found >= end_s:
             break
         last_s = found
+        if found > COUNTED_UNTIL_S:
+            break
     return BoundedRule(rule, start_s, end_s, last_s)
+
+
+def walk(rule: Rule, after_s: int) -> Iterator[int]:
+    """Each occurrence after `after_s`, in order. Of a union each member takes its own steps only."""
+    if isinstance(rule, UnionRule):
+        last_s = after_s
+        for found in merge(*(walk(member, after_s) for member in rule.members)):
+            if found > last_s:
+                yield found
+                last_s = found
+        return
+    at = rule.next_s(after_s)
+    while at is not None:
+        yield at
+        at = rule.next_s(at)
