@@ -21,6 +21,8 @@ YEARS = range(2024, 2031)
 
 def draw_case(rng: random.Random) -> Case:
     """A schedule with what it names. Half of them have calendars."""
+    if rng.random() < 0.15:
+        return _moved_about_clocks(rng)
     calendars = tuple(_calendar(rng, number) for number in range(rng.choice([0, 1, 1, 1, 2, 3]) * rng.randint(0, 1)))
     spec = _union(rng) if rng.random() < 0.15 else _single(rng, bounded=True)
     if calendars:
@@ -32,6 +34,23 @@ def draw_case(rng: random.Random) -> Case:
             "on_excluded": "next_working_day" if moves else "skip",
         }
     return Case(spec, calendars, NOW_MS + rng.choice([0, 0, 400]))
+
+
+def _moved_about_clocks(rng: random.Random) -> Case:
+    """A job of the small hours, moved off the days about a change of clocks."""
+    zone = rng.choice([key for key in ZONES if len(clock(key).changes()) > 8])
+    hour = rng.choice(["1", "2", "2", "3", "1-3/2"])
+    spec: dict[str, Any] = {"cron": f"{rng.choice(['0', '30', '15'])} {hour} * * {_dow(rng)}", "zone": zone}
+    if rng.random() < 0.3:
+        change = rng.choice(clock(zone).changes()[4:])
+        start = _text(clock(zone).local(change) + rng.randrange(-4, 5) * 1_800).replace("-", "").replace(":", "")
+        spec = {"rrule": f"DTSTART;TZID={zone}:{start}\nRRULE:FREQ=DAILY;INTERVAL={rng.choice([1, 1, 7])}"}
+    spec |= _dst(rng)
+    if rng.random() < 0.4:
+        _bound(rng, spec)
+    weekly = rng.choice([["sat"], ["sun"], ["sat", "sun"], ["fri", "sat"], ["thu"], ["wed"]])
+    spec["calendars"] = {"exclude": ["off"], "on_excluded": "next_working_day"}
+    return Case(spec, ({"name": "off", "zone": zone, "weekly": weekly},), NOW_MS)
 
 
 def draw_edges(rng: random.Random, case: Case, edges: list[int]) -> list[tuple[int, int]]:

@@ -161,18 +161,21 @@ def instants_of(local_s: int, zone: Zone, changes: ClockChanges) -> tuple[int, .
     plain = local_s - segment.offset_s
     if segment.start_s + SLACK_S <= plain < segment.end_s - SLACK_S:
         return (plain,)
-    once, found, at = _Once(local_s), [], local_s - SLACK_S
-    for _ in range(_PASSES_MAX):
-        instant_s = next_instant(once, zone, changes, at)
-        if instant_s is None:
+    passes, made_up = set(), None
+    segment = zone.segment_at(min(max(local_s - SLACK_S, FIRST_S), LAST_S))
+    for _ in range(SEGMENTS_WALKED_MAX):
+        if segment.start_s <= local_s - segment.offset_s < segment.end_s:
+            passes.add(local_s - segment.offset_s)
+        lost = skipped_range(segment)
+        if lost is not None and lost[0] <= local_s < lost[1]:
+            made_up = {"run_after": segment.start_s, "shift": local_s - segment.before_s}.get(changes.gap)
+        if segment.end_s > min(local_s + SLACK_S, LAST_S):
             break
-        found.append(instant_s)
-        at = instant_s
-    return tuple(found)
-
-
-#: A wall time comes at most twice: changes of clocks are days apart.
-_PASSES_MAX = 2
+        segment = zone.segment_at(segment.end_s)
+    if passes:
+        both = sorted(passes)
+        return {"first": tuple(both[:1]), "second": tuple(both[-1:]), "both": tuple(both)}[changes.fold]
+    return () if made_up is None else (made_up,)
 
 
 @dataclass(frozen=True, slots=True)
