@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.oracle.compare import soak
 from tickwork.core.jobs import occurrences
 from tickwork.core.schedule import engine, ical, normal, recurrence, rrule, rrule_days
 from tickwork.core.schedule.calendars import calendar, exclusion, holiday, moving
@@ -107,3 +109,26 @@ FAULTS: dict[str, Plant] = {
         __import__("tickwork.core.schedule.calendars.calendar_spec", fromlist=["check_rule"]), "check_rule", _two_years
     ),
 }
+
+SEED = 1
+SEARCHED_MAX = 1_500
+"""A fault that no schedule of so many shows is not seen."""
+
+SEEN_BY: dict[str, int] = {}
+"""The first schedule of `SEED` that shows the fault: what the quick test looks at. `python -m tests.oracle.planted`
+finds them anew."""
+
+
+def main() -> int:
+    unseen = 0
+    for name, plant in FAULTS.items():
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch)
+            report = soak(SEARCHED_MAX, SEED, first_only=True)
+        unseen += not report.differences
+        print(f'    "{name}": {report.schedules - 1},' if report.differences else f"    NOT SEEN: {name}", flush=True)
+    return int(unseen > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,11 +15,13 @@ from typing import Final
 
 from tickwork.core.schedule.limits import DAY_S
 from tickwork.core.schedule.refusal import ScheduleRefused
-from tickwork.core.schedule.rrule import EPOCH, bad_rrule
+from tickwork.core.schedule.rrule_parts import bad_rrule
 from tickwork.core.schedule.zone import Zone, zone_named
 
 #: A rule, and a year and more of dates beside it.
 TEXT_LENGTH_MAX: Final = 8_192
+
+EPOCH: Final = datetime(1970, 1, 1)
 
 _PROPERTIES: Final = "DTSTART|RRULE|RDATE|EXDATE"
 #: A line that begins with a space goes on with the one before; but people also indent whole lines.

@@ -16,15 +16,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tickwork.core.schedule.duration import duration_text, read_duration_s
-from tickwork.core.schedule.ical import Moment, read_lines, read_moment, said_twice
+from tickwork.core.schedule.ical import EPOCH, Moment, read_lines, read_moment, said_twice
 from tickwork.core.schedule.instant import in_range, local_text, read_instant_s, read_time, utc_text
 from tickwork.core.schedule.limits import DAY_S, LAST_S, LEFT_OUT_MAX, MEMBERS_MAX
 from tickwork.core.schedule.refusal import ScheduleRefused
-from tickwork.core.schedule.rrule import EPOCH, INTERVAL_MAX, bad_rrule, check_lists, parse_rrule, read_parts
+from tickwork.core.schedule.rrule import INTERVAL_MAX, parse_rrule
+from tickwork.core.schedule.rrule_parts import WEEKDAYS, bad_rrule, check_lists, read_parts
 from tickwork.core.schedule.walk import ClockChanges, instants_of, resolve
 from tickwork.core.schedule.zone import Zone
 
-_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _REPEAT: Final = re.compile(r"R([0-9]{1,5})?/([^/]+)/(P[^/]+)", re.ASCII)
 _CALENDAR_STEP: Final = re.compile(r"P(?:([0-9]{1,3})Y)?(?:([0-9]{1,4})M)?", re.ASCII)
 
@@ -217,9 +217,9 @@ def _with_defaults(parts: dict[str, str], start: datetime) -> str:
         if parts["FREQ"] in ("YEARLY", "MONTHLY"):
             parts["BYMONTHDAY"] = str(start.day)
         if parts["FREQ"] == "WEEKLY":
-            parts["BYDAY"] = _DAYS[start.weekday()]
+            parts["BYDAY"] = WEEKDAYS[start.weekday()]
     elif "BYWEEKNO" in parts and not any(key in parts for key in ("BYDAY", "BYMONTHDAY", "BYYEARDAY")):
-        parts["BYDAY"] = _DAYS[start.weekday()]  # a week is no day yet
+        parts["BYDAY"] = WEEKDAYS[start.weekday()]  # a week is no day yet
     for key, value in (("BYHOUR", start.hour), ("BYMINUTE", start.minute), ("BYSECOND", start.second)):
         parts.setdefault(key, str(value))
     return ";".join(f"{key}={parts[key]}" for key in sorted(parts, key=lambda key: (key != "FREQ", key)))

@@ -1,7 +1,8 @@
 """The wall times of an RRULE (RFC 5545).
 
-Owns: the reading of a rule's parts, times of day, BYSETPOS, and the search for the next and previous wall time.
-Refuses to know: zones (`walk` turns wall times into instants by the same rule as cron's), DTSTART lines.
+Owns: times of day, BYSETPOS, and the search for the next and previous wall time.
+Refuses to know: texts (see `rrule_parts`), zones (`walk` turns wall times into instants by the same rule as cron's),
+DTSTART lines.
 Protects: bounded work. The days of a year are found at once (`rrule_days`) and remembered; the times of a day are
 never written out. A search looks at `YEARS_SEARCHED_MAX` years at most, each a lookup where it has nothing.
 """
@@ -12,17 +13,16 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
 from tickwork.core.schedule.cron.walltimes import time_from, time_until
 from tickwork.core.schedule.instant import civil
-from tickwork.core.schedule.limits import DAY_S, EXPRESSION_LENGTH_MAX
+from tickwork.core.schedule.limits import DAY_S
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rrule_days import DayParts, first_day, months_of, year_length
+from tickwork.core.schedule.rrule_parts import WEEKDAYS, bad_rrule, read_parts, weekdays_of
 
-EPOCH: Final = datetime(1970, 1, 1)
 INTERVAL_MAX: Final = 1_000
 
 #: The Gregorian calendar repeats after 400 years, weekdays included. A rule that names nothing for so long is over.
@@ -38,63 +38,6 @@ POSITIONED_TIMES_MAX: Final = 24
 
 _NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 _TIME_PARTS: Final = (("BYHOUR", 24), ("BYMINUTE", 60), ("BYSECOND", 60))
-_WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-_WEEKDAY: Final = re.compile(rf"([+-]?[0-9]+)?({'|'.join(_WEEKDAYS)})", re.ASCII)
-
-#: RFC 5545's lists, and how far their numbers go.
-_LIST_PARTS: Final = {
-    "BYDAY": r"(?:[+-]?[0-9]{1,2})?(?:MO|TU|WE|TH|FR|SA|SU)",
-    **dict.fromkeys(("BYMONTH", "BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYSETPOS"), r"[+-]?[0-9]{1,3}"),
-}
-_LISTS: Final = {key: re.compile(f"{item}(?: *, *{item})*", re.ASCII) for key, item in _LIST_PARTS.items()}
-_EXAMPLES: Final = {"BYDAY": "BYDAY=MO,-1FR", "BYMONTH": "BYMONTH=1,12 (a day may count from the end, BYMONTHDAY=1,-1)"}
-_LARGEST: Final = {"BYMONTH": 12, "BYWEEKNO": 53, "BYYEARDAY": 366, "BYMONTHDAY": 31, "BYSETPOS": 366}
-
-_FREQS: Final = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
-_FAST: Final = ("HOURLY", "MINUTELY", "SECONDLY")
-_KEYS: Final = frozenset({
-    "FREQ", "INTERVAL", "BYMONTH", "BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY", "BYHOUR", "BYMINUTE",
-    "BYSECOND", "BYSETPOS", "WKST",
-})  # fmt: skip
-
-
-def read_parts(text: str) -> dict[str, str]:
-    """`FREQ=DAILY;COUNT=3` as a dictionary in upper case; each part is one we know, and given once."""
-    if len(text) > EXPRESSION_LENGTH_MAX:
-        raise bad_rrule(f"the rule has {len(text)} characters", f"keep it to {EXPRESSION_LENGTH_MAX}")
-    parts: dict[str, str] = {}
-    for item in text.upper().strip("; ").split(";"):
-        key, sign, value = item.partition("=")
-        if not sign or not value or key in parts or not (key in _KEYS or key in ("COUNT", "UNTIL")):
-            raise bad_rrule(f"{item!r} is not understood", f"use {', '.join(sorted(_KEYS))}, COUNT or UNTIL, each once")
-        parts[key] = value
-    freq = parts.get("FREQ")
-    if freq in _FAST:
-        raise bad_rrule(f"FREQ={freq} is an interval", 'use a rate, such as {"rate": "2 hours"}, or cron')
-    if freq not in _FREQS:
-        raise bad_rrule(f"FREQ={freq} is not known", f"use one of {', '.join(_FREQS)}")
-    if "COUNT" in parts and "UNTIL" in parts:
-        raise bad_rrule("COUNT and UNTIL exclude each other", "take one out")
-    return parts
-
-
-def check_lists(parts: Mapping[str, str]) -> None:
-    """Refuse the lists of a new rule that RFC 5545 does not know. A stored rule is not asked: it keeps its meaning."""
-    for key, pattern in _LISTS.items():
-        if key in parts and not (pattern.fullmatch(parts[key]) and _in_range(key, parts[key])):
-            raise bad_rrule(f"{key}={parts[key]} is not understood", f"write {_EXAMPLES.get(key, key + '=1,-1')}")
-    if parts["FREQ"] in ("DAILY", "WEEKLY") and any(char.isdigit() for char in parts.get("BYDAY", "")):
-        raise bad_rrule(
-            f"BYDAY={parts['BYDAY']} counts weekdays, and FREQ={parts['FREQ']} has nothing to count them in",
-            "leave out the numbers, or write FREQ=MONTHLY",
-        )
-
-
-def _in_range(key: str, text: str) -> bool:
-    if key == "BYDAY":
-        return all(number is None or int(number) for number, _ in _weekdays(text))
-    lowest = 1 if key == "BYMONTH" else -_LARGEST[key]
-    return all(number and lowest <= number <= _LARGEST[key] for number in map(int, text.split(",")))
 
 
 @lru_cache(maxsize=4096)
@@ -123,9 +66,9 @@ def parse_rrule(text: str, start_local_s: int) -> RRuleTimes:
 
 
 def _day_parts(parts: Mapping[str, str], interval: int, start_day: int) -> DayParts:
-    found = _weekdays(parts["BYDAY"]) if "BYDAY" in parts else []
+    found = weekdays_of(parts["BYDAY"]) if "BYDAY" in parts else []
     has_numbers = parts["FREQ"] in ("MONTHLY", "YEARLY")
-    plain = {_WEEKDAYS.index(name) for number, name in found if number is None or not has_numbers}
+    plain = {WEEKDAYS.index(name) for number, name in found if number is None or not has_numbers}
     return DayParts(
         freq=parts["FREQ"],
         interval=interval,
@@ -136,17 +79,9 @@ def _day_parts(parts: Mapping[str, str], interval: int, start_day: int) -> DayPa
         month_days=_integers(parts.get("BYMONTHDAY", "")),
         has_weekdays=bool(found),
         weekdays=sum(1 << dow for dow in plain),
-        counted=tuple(sorted({(int(number), _WEEKDAYS.index(name)) for number, name in found if number is not None})),
-        week_start=_WEEKDAYS.index(parts.get("WKST", "MO")),
+        counted=tuple(sorted({(int(number), WEEKDAYS.index(name)) for number, name in found if number is not None})),
+        week_start=WEEKDAYS.index(parts.get("WKST", "MO")),
     )
-
-
-def _weekdays(text: str) -> list[tuple[str | None, str]]:
-    """(number or None, weekday) of each item."""
-    found = [_WEEKDAY.fullmatch(item.strip(" ")) for item in text.split(",")]
-    if not all(found):
-        raise ValueError(f"{text} are no weekdays")
-    return [(match[1], match[2]) for match in found if match is not None]
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -303,8 +238,3 @@ def _places(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
-
-
-def bad_rrule(detail: str, remedy: str, field: str = "rrule") -> ScheduleRefused:
-    """The refusal of a rule, or of an ISO-8601 repeat."""
-    return ScheduleRefused("bad_rrule", detail, field=field, remedy=remedy)
