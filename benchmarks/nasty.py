@@ -1,6 +1,7 @@
 """Specs that cost as much as a spec can: each is accepted or refused in bounded work.
 
-Used by `benchmarks/bench_schedule.py`, which prints what the dearest of them takes, and by the tests, which count steps.
+Used by `benchmarks/bench_schedule.py`, which prints what the dearest of them take, and by the tests, which count
+steps.
 """
 
 from __future__ import annotations

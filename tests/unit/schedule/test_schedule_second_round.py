@@ -30,7 +30,8 @@ from tickwork.core.schedule import (
 
 CASES = [
     json.loads(line)
-    for line in (Path(__file__).parents[2] / "cases" / "second_round.jsonl").read_text(encoding="utf-8").splitlines()
+    for name in ("second_round.jsonl", "by_hand.jsonl")
+    for line in (Path(__file__).parents[2] / "cases" / name).read_text(encoding="utf-8").splitlines()
 ]
 NEW_YORK = "America/New_York"
 WEEKEND = {"name": "off", "zone": NEW_YORK, "weekly": ["sat", "sun"]}
@@ -61,7 +62,7 @@ def moved(spec: dict[str, Any], names: tuple[str, ...] = ("off",)) -> dict[str, 
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_a_report_of_the_second_collection(case: dict[str, Any]) -> None:
+def test_a_case_of_the_second_round(case: dict[str, Any]) -> None:
     result, now = case["result"], case.get("now", case["after"])
     if isinstance(result, list):
         found = due(case["schedule"], case["after"], len(result), case.get("calendars"), now=now)
