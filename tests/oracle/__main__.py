@@ -8,13 +8,22 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.oracle.compare import Report, soak
+from tests.oracle.sharp import draw_sharp
 
 SHARE = 25
 """Schedules that a process compares at a time."""
 
 
+SHARP = 4
+"""And how many of these are drawn onto the edges."""
+
+
 def _share(seed: int) -> Report:
-    return soak(SHARE, seed)
+    wide, sharp = soak(SHARE, seed), soak(SHARP, seed, draw=draw_sharp)
+    return Report(
+        wide.schedules + sharp.schedules, wide.refused + sharp.refused, wide.stretches + sharp.stretches,
+        wide.compared + sharp.compared, wide.differences + sharp.differences,
+    )  # fmt: skip
 
 
 def main() -> int:

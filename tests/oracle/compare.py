@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.oracle.draw import draw_case, draw_edges, edges_of
@@ -13,6 +14,8 @@ from tickwork.core.jobs import occurrences
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import ScheduleRefused, next_after, parse_calendar, prev_before, read_schedule
+
+Draw = Callable[[random.Random], Case]
 
 JUMPS = 8
 WALKED_MAX = 1_500
@@ -37,18 +40,26 @@ class Report:
         )
 
 
-def soak(count: int, seed: int, *, first: int = 0, whole_years: bool = True, first_only: bool = False) -> Report:
+def soak(
+    count: int,
+    seed: int,
+    *,
+    first: int = 0,
+    draw: Draw = draw_case,
+    whole_years: bool = True,
+    first_only: bool = False,
+) -> Report:
     """Compare `count` random schedules, from number `first` of the seed on."""
     report = Report()
     for number in range(first, first + count):
-        _compare(random.Random(f"{seed}.{number}"), report, whole_years=whole_years)
+        _compare(random.Random(f"{seed}.{number}"), report, draw, whole_years=whole_years)
         if first_only and report.differences:
             break
     return report
 
 
-def _compare(rng: random.Random, report: Report, *, whole_years: bool) -> None:
-    case = draw_case(rng)
+def _compare(rng: random.Random, report: Report, draw: Draw, *, whole_years: bool) -> None:
+    case = draw(rng)
     report.schedules += 1
     try:
         calendars = {spec["name"]: parse_calendar(spec) for spec in case.calendars}
@@ -93,7 +104,7 @@ def _differences(rng: random.Random, expected: Expected, schedule: object, job: 
             found.append(f"after {at}: {following(at)}")
         if previous(at) != (right[before] if before >= 0 else None):
             found.append(f"before {at}: {previous(at)}")
-    for at in rng.sample(right, min(FIRED, len(right))):
+    for at in {*right[-1:], *rng.sample(right, min(FIRED, len(right)))}:
         tolerance_s = rng.choice(TOLERANCES_S)
         right_ms = expected.fires_at(at, job.job_id, tolerance_s) * 1000
         upcoming = occurrences.following(_with(job, tolerance_s), at * 1000 - 1, 4)

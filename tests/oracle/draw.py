@@ -22,7 +22,7 @@ YEARS = range(2024, 2031)
 def draw_case(rng: random.Random) -> Case:
     """A schedule with what it names. Half of them have calendars."""
     if rng.random() < 0.15:
-        return _moved_about_clocks(rng)
+        return moved_about_clocks(rng)
     calendars = tuple(_calendar(rng, number) for number in range(rng.choice([0, 1, 1, 1, 2, 3]) * rng.randint(0, 1)))
     spec = _union(rng) if rng.random() < 0.15 else _single(rng, bounded=True)
     if calendars:
@@ -36,14 +36,14 @@ def draw_case(rng: random.Random) -> Case:
     return Case(spec, calendars, NOW_MS + rng.choice([0, 0, 400]))
 
 
-def _moved_about_clocks(rng: random.Random) -> Case:
+def moved_about_clocks(rng: random.Random) -> Case:
     """A job of the small hours, moved off the days about a change of clocks."""
     zone = rng.choice([key for key in ZONES if len(clock(key).changes()) > 8])
     hour = rng.choice(["1", "2", "2", "3", "1-3/2"])
     spec: dict[str, Any] = {"cron": f"{rng.choice(['0', '30', '15'])} {hour} * * {_dow(rng)}", "zone": zone}
     if rng.random() < 0.3:
         change = rng.choice(clock(zone).changes()[4:])
-        start = _text(clock(zone).local(change) + rng.randrange(-4, 5) * 1_800).replace("-", "").replace(":", "")
+        start = text_of(clock(zone).local(change) + rng.randrange(-4, 5) * 1_800).replace("-", "").replace(":", "")
         spec = {"rrule": f"DTSTART;TZID={zone}:{start}\nRRULE:FREQ=DAILY;INTERVAL={rng.choice([1, 1, 7])}"}
     spec |= _dst(rng)
     if rng.random() < 0.4:
@@ -169,15 +169,15 @@ def _at(rng: random.Random) -> dict[str, Any]:
     change = rng.choice([at for at in clock(zone).changes() if at > NOW_MS // 1000] or [NOW_MS // 1000 + 99 * DAY])
     local = clock(zone).local(change - DAY) + DAY + rng.randrange(-6, 6) * 1_800
     dst = {"gap": rng.choice(["run_after", "shift"]), "fold": rng.choice(["first", "second"])}
-    return {"at": _text(local), "zone": zone, "dst": dst}
+    return {"at": text_of(local), "zone": zone, "dst": dst}
 
 
 def _bound(rng: random.Random, spec: dict[str, Any]) -> None:
     start = _moment(rng)
     if rng.random() < 0.6 and "start" not in spec:
-        spec["start"] = _text(start) + "Z"
+        spec["start"] = text_of(start) + "Z"
     if rng.random() < 0.6:
-        spec["end"] = _text(start + rng.randrange(20, 900) * DAY + rng.choice([0, 9, 17]) * 3_600) + "Z"
+        spec["end"] = text_of(start + rng.randrange(20, 900) * DAY + rng.choice([0, 9, 17]) * 3_600) + "Z"
     if rng.random() < 0.4 and "rrule" not in spec:
         spec["count"] = rng.randint(1, 60)
 
@@ -187,10 +187,10 @@ def _moment(rng: random.Random) -> int:
 
 
 def _instant(rng: random.Random) -> str:
-    return _text(_moment(rng)) + "Z"
+    return text_of(_moment(rng)) + "Z"
 
 
-def _text(seconds: int) -> str:
+def text_of(seconds: int) -> str:
     return (datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()
 
 
@@ -204,7 +204,7 @@ def _rrule(rng: random.Random) -> dict[str, Any]:
         change = rng.choice([at for at in clock(zone).changes() if at > NOW_MS // 1000] or [start])
         start = clock(zone).local(change) + rng.randrange(-4, 5) * 1_800
     parts = _parts(rng)
-    compact = _text(start).replace("-", "").replace(":", "")
+    compact = text_of(start).replace("-", "").replace(":", "")
     if rng.random() < 0.25:  # an instant; where clocks go back, of either pass
         head, own_zone = f"DTSTART:{compact}Z", {"zone": zone}
     else:
@@ -213,13 +213,13 @@ def _rrule(rng: random.Random) -> dict[str, Any]:
     if end < 0.2:
         parts["COUNT"] = str(rng.randint(1, 40))
     elif end < 0.4:
-        until = _text(start + rng.randrange(10, 900) * DAY + rng.randrange(48) * 1_800)
+        until = text_of(start + rng.randrange(10, 900) * DAY + rng.randrange(48) * 1_800)
         compact = until.replace("-", "").replace(":", "")
         parts["UNTIL"] = compact + "Z" if rng.random() < 0.7 else compact[:8]
     text = ";".join(f"{key}={value}" for key, value in parts.items())
     lines = [head, f"RRULE:{text}"]
     if rng.random() < 0.15 and not head.endswith("Z"):
-        left_out = (_text(start + rng.randrange(0, 60) * DAY) for _ in range(3))
+        left_out = (text_of(start + rng.randrange(0, 60) * DAY) for _ in range(3))
         lines.append("EXDATE:" + ",".join(one.replace("-", "").replace(":", "") for one in left_out))
     return {"rrule": "\n".join(lines)} | own_zone | _dst(rng)
 
@@ -283,7 +283,7 @@ def _calendar(rng: random.Random, number: int) -> dict[str, Any]:
             ["sep mon#1", {"rule": "07-04", "observed": "nearest_weekday"}, "02-29", "mar sun#5", "feb mon#5"],
         ])  # fmt: skip
     if rng.random() < 0.4:
-        spec["dates"] = [_text(_moment(rng))[:10] for _ in range(rng.randint(1, 8))]
+        spec["dates"] = [text_of(_moment(rng))[:10] for _ in range(rng.randint(1, 8))]
     if rng.random() < 0.5 or len(spec) == 2:
         spec["ranges"] = [_range(rng) for _ in range(rng.randint(1, 4))]
     return spec
@@ -292,6 +292,6 @@ def _calendar(rng: random.Random, number: int) -> dict[str, Any]:
 def _range(rng: random.Random) -> dict[str, str]:
     start = _moment(rng)
     if rng.random() < 0.4:
-        return {"from": _text(start)[:10], "to": _text(start + rng.choice([0, 3, 10, 28, 40]) * DAY)[:10]}
+        return {"from": text_of(start)[:10], "to": text_of(start + rng.choice([0, 3, 10, 28, 40]) * DAY)[:10]}
     end = start + rng.choice([1, 6, 12, 60, 400]) * 3_600 + rng.choice([0, 300, 1_740])
-    return {"from": _text(start)[:16], "to": _text(end)[:16]}
+    return {"from": text_of(start)[:16], "to": text_of(end)[:16]}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.compare import soak
+from tests.oracle.sharp import draw_sharp
 from tickwork.core.jobs import occurrences
 from tickwork.core.schedule import engine, ical, normal, recurrence, rrule, rrule_days
 from tickwork.core.schedule.calendars import calendar, exclusion, holiday, moving
@@ -124,7 +125,7 @@ def main() -> int:
     for name, plant in FAULTS.items():
         with pytest.MonkeyPatch.context() as patch:
             plant(patch)
-            report = soak(SEARCHED_MAX, SEED, first_only=True)
+            report = soak(SEARCHED_MAX, SEED, draw=draw_sharp, first_only=True)
         unseen += not report.differences
         print(f'    "{name}": {report.schedules - 1},' if report.differences else f"    NOT SEEN: {name}", flush=True)
     return int(unseen > 0)
