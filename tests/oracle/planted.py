@@ -125,7 +125,7 @@ def main() -> int:
     for name, plant in FAULTS.items():
         with pytest.MonkeyPatch.context() as patch:
             plant(patch)
-            report = soak(SEARCHED_MAX, SEED, draw=draw_sharp, first_only=True)
+            report = soak(SEARCHED_MAX, SEED, draw=draw_sharp, whole_years=False, first_only=True)
         unseen += not report.differences
         print(f'    "{name}": {report.schedules - 1},' if report.differences else f"    NOT SEEN: {name}", flush=True)
     return int(unseen > 0)

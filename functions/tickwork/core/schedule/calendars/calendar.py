@@ -18,13 +18,16 @@ from functools import cached_property
 
 from tickwork.core.schedule.calendars.holiday import Holiday, observed_days
 from tickwork.core.schedule.instant import civil
-from tickwork.core.schedule.limits import DAY_S, SEGMENTS_WALKED_MAX
+from tickwork.core.schedule.limits import DAY_S, EXCLUDED_SPAN_S, FIRST_S, LAST_S, SEGMENTS_WALKED_MAX
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.walk import ClockChanges, resolve
 from tickwork.core.schedule.zone import Zone, zone_named
 
 WEEK_S = 7 * DAY_S
 YEARS_KEPT_MAX = 64
+
+#: Longer than any search: for a calendar that excludes each day of the week.
+EVER_S = 2 * EXCLUDED_SPAN_S
 
 
 class Holidays(tuple[Holiday, ...]):
@@ -146,6 +149,12 @@ class Calendar:
         of_week = _of_week(local_s)
         for moment in (of_week, of_week + WEEK_S):
             window = _around(self.windows, moment)
+            if (
+                window is not None
+                and window[1] - window[0] >= WEEK_S
+                and FIRST_S < local_s - EVER_S < LAST_S - 2 * EVER_S
+            ):
+                return local_s - EVER_S, local_s + EVER_S  # the whole week, each week
             if window is not None:
                 return local_s + window[0] - moment, local_s + window[1] - moment
         return None
