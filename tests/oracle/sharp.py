@@ -17,8 +17,8 @@ CHANGING = [key for key in ZONES if len(clock(key).changes()) > 8]
 
 def draw_sharp(rng: random.Random) -> Case:
     return rng.choice((
-        moved_about_clocks, _instants_in_the_repeated_hour, _ends_close_to_a_run, _freeze_close_to_a_run,
-        _two_ends, _mixed_weekdays, _counted_from_now, _substitutes, _far_ahead,
+        moved_about_clocks, instants_in_the_repeated_hour, ends_close_to_a_run, freeze_close_to_a_run,
+        two_ends, mixed_weekdays, counted_from_now, substitutes, far_ahead,
     ))(rng)  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def _repeated(rng: random.Random, place: str) -> int:
     return rng.choice([at for at in zone.changes() if zone.offset(at) < zone.offset(at - 1) and at > NOW_MS // 1000])
 
 
-def _instants_in_the_repeated_hour(rng: random.Random) -> Case:
+def instants_in_the_repeated_hour(rng: random.Random) -> Case:
     place = rng.choice(CHANGING)
     back = _repeated(rng, place)
     if rng.random() < 0.5:
@@ -48,7 +48,7 @@ def _instants_in_the_repeated_hour(rng: random.Random) -> Case:
     return Case(spec | rng.choice([{}, {"dst": {"fold": "second"}}, {"dst": {"fold": "both"}}]), (), NOW_MS)
 
 
-def _ends_close_to_a_run(rng: random.Random) -> Case:
+def ends_close_to_a_run(rng: random.Random) -> Case:
     day = NOW_MS // 1000 + rng.randrange(60, 1_800) * DAY
     end = text_of(day + 9 * 3_600 + rng.choice([5, 30, 90, 250])) + "Z"
     spec: dict[str, Any] = {"cron": "0 9 * * *", "start": text_of(day - 3 * DAY) + "Z", "end": end}
@@ -61,7 +61,7 @@ def _ends_close_to_a_run(rng: random.Random) -> Case:
     return Case(spec, calendars, NOW_MS)
 
 
-def _freeze_close_to_a_run(rng: random.Random) -> Case:
+def freeze_close_to_a_run(rng: random.Random) -> Case:
     spec = {"cron": "59 17 * * *", "zone": rng.choice(ZONES), "calendars": {"exclude": ["f"], "on_excluded": "skip"}}
     day = NOW_MS // 1000 + rng.randrange(60, 1_800) * DAY
     local = day + 18 * 3_600 + rng.choice([0, 60, 180])
@@ -69,14 +69,14 @@ def _freeze_close_to_a_run(rng: random.Random) -> Case:
     return Case(spec, ({"name": "f", "zone": spec["zone"], "ranges": ranges},), NOW_MS)
 
 
-def _two_ends(rng: random.Random) -> Case:
+def two_ends(rng: random.Random) -> Case:
     day = NOW_MS // 1000 + rng.randrange(60, 1_800) * DAY
     until, end = (day + rng.randrange(2, 20) * DAY for _ in range(2))
     rule = f"DTSTART:{_basic(day)}Z\nRRULE:FREQ=DAILY;UNTIL={_basic(until)}Z"
     return Case({"rrule": rule, "end": text_of(end) + "Z"}, (), NOW_MS)
 
 
-def _mixed_weekdays(rng: random.Random) -> Case:
+def mixed_weekdays(rng: random.Random) -> Case:
     day = NOW_MS // 1000 + rng.randrange(60, 1_800) * DAY
     rule = rng.choice([
         "FREQ=MONTHLY;BYDAY=MO,-1FR", "FREQ=YEARLY;BYMONTH=3,11;BYDAY=1MO,SU", "FREQ=WEEKLY;BYDAY=MO,TU,FR;BYSETPOS=1",
@@ -85,12 +85,12 @@ def _mixed_weekdays(rng: random.Random) -> Case:
     return Case({"rrule": f"DTSTART:{_basic(day + 9 * 3_600)}Z\nRRULE:{rule}"}, (), NOW_MS)
 
 
-def _counted_from_now(rng: random.Random) -> Case:
+def counted_from_now(rng: random.Random) -> Case:
     spec = {"cron": rng.choice(["0 0 * * *", "0 * * * *", "0 0 1 * *"]), "count": rng.randint(1, 5)}
     return Case(spec, (), NOW_MS + rng.choice([0, 400]))
 
 
-def _substitutes(rng: random.Random) -> Case:
+def substitutes(rng: random.Random) -> Case:
     how = rng.choice(["next_weekday", "nearest_weekday"])
     rules = [{"rule": rule, "observed": how} for rule in ("12-24", "12-25", "12-26")[rng.randint(0, 1) :]]
     calendar = {"name": "gb", "weekly": ["sat", "sun"], "holidays": [*rules, rng.choice(["feb mon#5", "mar fri#5"])]}
@@ -98,7 +98,7 @@ def _substitutes(rng: random.Random) -> Case:
     return Case(spec, (calendar,), NOW_MS)
 
 
-def _far_ahead(rng: random.Random) -> Case:
+def far_ahead(rng: random.Random) -> Case:
     """A job whose zone is ahead of its calendar's, and three or more excluded days in a row."""
     day = NOW_MS // 1000 + rng.randrange(60, 1_800) * DAY
     off = {"name": "us", "zone": rng.choice(["America/New_York", "Pacific/Honolulu"]),

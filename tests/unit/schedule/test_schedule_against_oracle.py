@@ -23,10 +23,10 @@ def test_no_random_schedule_differs_from_the_oracle(part: int) -> None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_from_the_field_is_seen_when_it_is_put_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    number = SEEN_BY[name]
-    assert soak(1, SEED, first=number, draw=draw_sharp, whole_years=False).differences == []
-    FAULTS[name](monkeypatch)
-    assert soak(1, SEED, first=number, draw=draw_sharp, whole_years=False).differences
+    (plant, draw), number = FAULTS[name], SEEN_BY[name]
+    assert soak(1, SEED, first=number, draw=draw, whole_years=False).differences == []
+    plant(monkeypatch)
+    assert soak(1, SEED, first=number, draw=draw, whole_years=False).differences
 
 
 def test_no_schedule_drawn_onto_an_edge_differs_from_the_oracle() -> None:
