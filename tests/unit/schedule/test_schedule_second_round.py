@@ -329,3 +329,43 @@ def test_a_run_that_finds_no_free_day_is_told_beside_the_next() -> None:
 def test_what_may_surprise_is_told(spec: dict[str, Any], codes: list[str]) -> None:
     schedule = parse_schedule(spec, now_ms=parse_iso("2026-01-01T00:00:00Z"))
     assert [warning.partition(":")[0] for warning in warnings_of(schedule)] == codes
+
+
+TWICE = {
+    "UNTIL and end": {"rrule": "DTSTART:20260105T090000Z\nRRULE:FREQ=DAILY;UNTIL=20260110T090000Z",
+                      "end": "2026-01-08T00:00:00Z"},
+    "UNTIL and end, with a date beside": {
+        "rrule": "DTSTART:20260105T090000Z\nRRULE:FREQ=DAILY;UNTIL=20260110T090000Z\nRDATE:20260107T120000Z",
+        "end": "2026-01-08T00:00:00Z"},
+    "COUNT and count": {"rrule": "DTSTART:20260105T090000Z\nRRULE:FREQ=DAILY;COUNT=9", "count": 2},
+    "R3 and count": {"repeat": "R3/2026-01-05T00:00:00Z/PT1H", "count": 2},
+    "DTSTART and start": {"rrule": "DTSTART:20260105T090000Z\nRRULE:FREQ=DAILY", "start": "2026-01-08T00:00:00Z"},
+    "R and start": {"repeat": "R/2026-01-05T00:00:00Z/P1M", "start": "2026-01-08T00:00:00Z"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_what_is_said_twice_is_told(name: str) -> None:
+    warnings = warnings_of(parse_schedule(TWICE[name], now_ms=parse_iso("2026-01-01T00:00:00Z")))
+    assert [warning.partition(":")[0] for warning in warnings] == ["said_twice"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"rrule": "DTSTART;TZID=Europe/Berlin:20260105T090000\nRRULE:FREQ=DAILY", "zone": "UTC"}, "zone"),
+        ({"rrule": "DTSTART:20260105T090000\nRRULE:FREQ=DAILY", "start_local": "2026-01-06T09:00:00"}, "start_local"),
+        ({"rrule": "DTSTART:20260105T090000\nDTSTART:20260106T090000\nRRULE:FREQ=DAILY"}, "rrule"),
+        ({"rrule": "RRULE:FREQ=DAILY\nRRULE:FREQ=WEEKLY"}, "rrule"),
+    ],
+)
+def test_two_zones_or_two_beginnings_are_refused(spec: dict[str, Any], field: str) -> None:
+    with pytest.raises(ScheduleRefused) as refused:
+        parse_schedule(spec, now_ms=parse_iso("2026-01-01T00:00:00Z"))
+    assert refused.value.field == field
+
+
+def test_saying_the_same_twice_is_no_matter() -> None:
+    rule = "DTSTART;TZID=Europe/Berlin:20260105T090000\nRRULE:FREQ=DAILY;UNTIL=20260110T080000Z"
+    spec = {"rrule": rule, "zone": "Europe/Berlin", "end": "2026-01-10T08:00:01Z", "start_local": "2026-01-05T09:00:00"}
+    assert warnings_of(parse_schedule(spec, now_ms=parse_iso("2026-01-01T00:00:00Z"))) == ()

@@ -126,14 +126,8 @@ def _bounded(request: Request, normal: dict[str, Any], told: list[str]) -> dict[
     """The normal form with `start`, `end` and `count` as they are given. What an RRULE or a repeat has brought holds
     beside them: the earlier end, the smaller number, the later start."""
     given = _given_bounds(request, normal)
-    _tell_start(request, given, told)
-    if "end" in given and "end" in normal and given["end"] != normal["end"]:
-        told.append(
-            f"said_twice: the rule has an UNTIL beside end: the earlier, {min(given['end'], normal['end'])}, holds"
-        )
+    _tell_twice(request, normal, given, told)
     if "count" in normal and ("count" in given or "start" in given):
-        if "count" in given:
-            told.append(f"said_twice: the rule counts to {normal['count']} beside count {given['count']}: both hold")
         normal = {"any_of": [normal]}
     if "end" in given and "end" in normal:
         given["end"] = min(given["end"], normal["end"])
@@ -153,9 +147,7 @@ def _given_bounds(request: Request, normal: Mapping[str, Any]) -> dict[str, Any]
     given: dict[str, Any] = {key: utc_text(request.instant_s(key)) for key in ("start", "end") if key in spec}
     count = spec.get("count")
     for number in (count, normal.get("count")):
-        if number is not None and (
-            isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= COUNT_MAX
-        ):
+        if number is not None and not (type(number) is int and 1 <= number <= COUNT_MAX):
             raise ScheduleRefused(
                 "bad_count", f"{number!r} is no count", field="count",
                 remedy=f"give a whole number from 1 to {COUNT_MAX}",
@@ -183,10 +175,18 @@ def _counted_from_s(request: Request, normal: Mapping[str, Any]) -> int:
     return now_s if begin_s == now_s else now_s + 1
 
 
-def _tell_start(request: Request, given: Mapping[str, Any], told: list[str]) -> None:
+def _tell_twice(request: Request, normal: Mapping[str, Any], given: Mapping[str, Any], told: list[str]) -> None:
+    """Say which of two ends, numbers or starts holds, where the text of a rule has one of its own."""
     text = request.spec.get("rrule")
-    has_own = "repeat" in request.spec or (isinstance(text, str) and "DTSTART" in text.upper())
-    if "start" in request.spec and has_own:
+    if text is None and "repeat" not in request.spec:
+        return
+    own = {key: value for one in (normal, *normal.get("any_of", ())[:1]) for key, value in one.items()}
+    if "end" in given and own.get("end", given["end"]) != given["end"]:
+        earlier = min(given["end"], own["end"])
+        told.append(f"said_twice: the rule has an UNTIL beside end: nothing is due from the earlier, {earlier}, on")
+    if "count" in given and own.get("count", given["count"]) != given["count"]:
+        told.append(f"said_twice: the rule counts to {own['count']} beside count {given['count']}: both hold")
+    if "start" in request.spec and ("repeat" in request.spec or "DTSTART" in str(text).upper()):
         told.append(
             f"said_twice: the rule has a start of its own beside start {given['start']}: it counts from its own, and "
             "nothing is due before the later of them"
