@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tickwork.core.schedule.limits import DAY_S
+from tickwork.core.schedule.instant import in_range
+from tickwork.core.schedule.limits import DAY_S, FIRST_S, LAST_S
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rrule_parts import bad_rrule
 from tickwork.core.schedule.zone import Zone, zone_named
@@ -119,6 +120,7 @@ def _read_moment(name: str, parameters: Mapping[str, str], text: str, zone: Zone
     if kind not in ("", "DATE", "DATE-TIME"):
         raise bad_rrule(f"VALUE={kind} is not supported", "write DATE or DATE-TIME")
     moment = read_moment(text, zone)
+    in_range(moment.local_s, "rrule")
     if kind and moment.is_date != (kind == "DATE"):
         raise bad_rrule(f"{text!r} is no {kind}", "write 20260101 for a DATE, 20260101T090000 for a DATE-TIME")
     return moment
@@ -137,7 +139,7 @@ def read_moment(text: str, zone: Zone) -> Moment:
     whole = moment - EPOCH
     seconds = whole.days * DAY_S + whole.seconds
     if found[7]:
-        return Moment(seconds + zone.offset_at(seconds), seconds)
+        return Moment(seconds + zone.offset_at(min(max(seconds, FIRST_S), LAST_S)), seconds)
     return Moment(seconds, is_date=found[4] is None)
 
 

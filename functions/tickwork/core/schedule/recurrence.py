@@ -18,7 +18,7 @@ from typing import Any, Final
 from tickwork.core.schedule.duration import duration_text, read_duration_s
 from tickwork.core.schedule.ical import EPOCH, Moment, read_lines, read_moment, said_twice
 from tickwork.core.schedule.instant import in_range, local_text, read_instant_s, read_time, utc_text
-from tickwork.core.schedule.limits import DAY_S, LAST_S, LEFT_OUT_MAX, MEMBERS_MAX
+from tickwork.core.schedule.limits import DAY_S, FIRST_S, LAST_S, LEFT_OUT_MAX, MEMBERS_MAX, SLACK_S
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rrule import INTERVAL_MAX, parse_rrule
 from tickwork.core.schedule.rrule_parts import WEEKDAYS, bad_rrule, check_lists, read_parts
@@ -90,6 +90,7 @@ def _start(given: Moment | None, start_local: object, context: Context) -> Momen
     time = read_time(start_local, "start_local")
     if time.offset_s is not None:
         raise bad_rrule(f"{start_local!r} is no wall time", "leave out the offset", field="start_local")
+    in_range(time.ceil_local_s(), "start_local")
     if given is not None and given.local_s != time.ceil_local_s():
         raise said_twice(f"the rule starts at {local_text(given.local_s)} by its DTSTART", "start_local")
     return given or Moment(time.ceil_local_s())
@@ -108,7 +109,9 @@ def _until_s(text: str, zone: Zone) -> int:
     time that comes twice is over with its second pass, a date with its last second."""
     until = read_moment(text, zone)
     if until.instant_s is not None:
-        return min(until.instant_s + 1, LAST_S)
+        return min(max(until.instant_s, FIRST_S) + 1, LAST_S)
+    if not FIRST_S + SLACK_S < until.local_s < LAST_S - SLACK_S:  # as good as never, or as for ever
+        return FIRST_S + 1 if until.local_s < 0 else LAST_S
     found = resolve(until.local_s + (DAY_S - 1 if until.is_date else 0), zone, ClockChanges(fold="second"))
     assert found is not None
     return min(found + 1, LAST_S)
@@ -239,7 +242,7 @@ def from_iso_repeat(value: object, context: Context) -> dict[str, Any]:
             remedy="write R/2026-01-01T00:00:00Z/PT6H",
         )
     time = read_time(found[2], "repeat")
-    start = Moment(time.ceil_local_s())
+    start = Moment(in_range(time.ceil_local_s(), "repeat"))
     if time.offset_s is not None:
         instant_s = in_range(time.ceil_local_s() - time.offset_s, "repeat")
         start = Moment(instant_s + context.zone.offset_at(instant_s), instant_s)
