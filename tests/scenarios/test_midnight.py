@@ -25,7 +25,7 @@ def test_at_midnight_a_herd_fires_within_its_objective_and_moves_every_chain() -
     began = time.perf_counter()
     recurring = DUE * 2 // 3
     for n in range(recurring):
-        stage.job(f"nightly-{n:06d}", {"rate": "1 day", "anchor": "2026-10-30T00:00:00Z"}, by=creator)
+        stage.job(f"nightly-{n:06d}", {"rate": "1 day", "anchor": "2026-10-29T00:00:00Z"}, by=creator)
     stage.timers(DUE - recurring, MIDNIGHT_MS, by=creator)
     created_s = time.perf_counter() - began
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from pathlib import Path
 from typing import IO, Any
@@ -33,10 +34,26 @@ from tickwork.core.schedule.walk import FOLDS, GAPS
 
 _SPEC_OPTIONS = ("rate", "anchor", "at", "delay", "rrule", "repeat", "dialect", "start", "end")
 
+_DASHED = re.compile(r"-(?:[^-A-Za-z]|[A-Za-z-]+ )")
+
 _COUNT = 5
 
 
-@click.command("next")
+class _ExpressionFirst(click.Command):
+    """A command whose argument may begin with a dash, as `-*/10 * * * *` in a crontab does: no option has a blank, a
+    star or a digit after its dash."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        takes_value = {name for param in self.params if isinstance(param, click.Option) and not param.is_flag
+                       for name in param.opts}  # fmt: skip
+        values = {n + 1 for n, arg in enumerate(args) if arg in takes_value}
+        dashed = [n for n, arg in enumerate(args) if n not in values and _DASHED.match(arg)]
+        if dashed and "--" not in args:
+            args = [arg for n, arg in enumerate(args) if n not in dashed] + ["--", *(args[n] for n in dashed)]
+        return super().parse_args(ctx, args)
+
+
+@click.command("next", cls=_ExpressionFirst)
 @click.argument("expression", required=False)
 @click.option("--tz", "--zone", "zone", metavar="ZONE", help="IANA time zone, such as Europe/Berlin [UTC].")
 @click.option("--after", metavar="TIME", help="Occurrences strictly after this instant [now].")

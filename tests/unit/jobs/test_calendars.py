@@ -10,6 +10,7 @@ from tests.support.http import ApiUnderTest
 from tests.unit.api.test_jobs_and_timers import create_job, move, ready, windows
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Update
+from tickwork.core.schedule import RULES_VERSION
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.ports import Ports
 
@@ -100,3 +101,73 @@ def test_new_zone_data_is_noticed_and_what_stands_is_kept(api: ApiUnderTest, por
     assert api.call("GET", "/jobs/payments:rates")[1]["next"] == job["next"]
     (item,) = ports.store.scan(JOBS, limit=2, after=None)[0]
     assert item["planned_with"] != "2025b"
+
+
+SOON = {"cron": "0 12 * * *", "calendars": {"exclude": ["freeze"]}}
+FREEZE = {"ranges": [{"from": "2026-10-30T18:00", "to": "2026-10-30T19:00"}], "zone": "UTC"}
+
+
+def test_a_freeze_that_begins_sooner_moves_the_fire_time_of_what_is_pending(api: ApiUnderTest, ports: Ports) -> None:
+    assert put(api, FREEZE, "payments:freeze")[0] == 200
+    before = create_job(api, schedule=SOON, tolerance_s=3_600)["next"]
+    sooner = {"ranges": [{"from": "2026-10-30T12:00:05", "to": "2026-10-30T19:00"}], "zone": "UTC", "version": 1}
+    assert put(api, sooner, "payments:freeze")[0] == 200
+
+    reconcile(ports)
+
+    after = api.call("GET", "/jobs/payments:rates")[1]["next"]
+    assert after["scheduled_at"] == before["scheduled_at"] == "2026-10-30T12:00:00Z"
+    assert "2026-10-30T12:00:00Z" <= after["fire_at"] < "2026-10-30T12:00:05Z" < before["fire_at"]
+    pending = [(one["scheduled_at"], one["status"]) for one in api.call("GET", "/jobs/payments:rates/runs")[1]["runs"]]
+    assert pending == [("2026-10-30T12:00:00Z", "pending")]
+
+
+def test_an_occurrence_planned_by_older_rules_of_ours_is_computed_anew(api: ApiUnderTest, ports: Ports) -> None:
+    job = create_job(api, schedule={"cron": "0 12 * * *"})
+    (item,) = ports.store.scan(JOBS, limit=2, after=None)[0]
+    older = item["planned_with"].replace(f"rules-{RULES_VERSION}", f"rules-{RULES_VERSION - 1}")
+    assert older != item["planned_with"]
+    ports.store.commit([Update(JOBS, {"job_id": job["job_id"]}, Anyway("by older rules"), set={"planned_with": older})])
+
+    reconcile(ports)
+
+    (item,) = ports.store.scan(JOBS, limit=2, after=None)[0]
+    assert f"rules-{RULES_VERSION}" in item["planned_with"]
+
+
+def test_a_calendar_says_that_it_is_hard(api: ApiUnderTest) -> None:
+    status, shown = put(api, FREEZE | {"hard": True}, "payments:hard")
+    assert (status, shown["hard"]) == (200, True)
+    assert "hard" not in put(api, FREEZE, "payments:soft")[1]
+
+
+def test_a_preview_of_the_past_tells_what_would_have_happened(api: ApiUnderTest) -> None:
+    body = {"schedule": {"cron": "0 9 * * *", "end": "2020-01-03T00:00:00Z"}, "after": "2020-01-01T00:00:00Z"}
+    status, shown = api.call("POST", "/schedules:preview", body)
+    assert status == 200
+    assert [row["scheduled_at"] for row in shown["occurrences"]] == ["2020-01-01T09:00:00Z", "2020-01-02T09:00:00Z"]
+    status, _ = api.call("POST", "/schedules:preview", {"schedule": body["schedule"]})
+    assert status == 422, "registered now it would never be due"
+
+
+def test_a_rate_that_is_anchored_in_this_very_second_is_due_now(api: ApiUnderTest, ports: Ports) -> None:
+    job = create_job(api, schedule={"rate": "1 hour", "anchor": "2026-10-30T00:00:00Z"}, tolerance_s=0)
+    assert job["next"]["scheduled_at"] == "2026-10-30T00:00:00Z"
+    move(ports, 1)
+    windows(ports)
+    assert [message["scheduled_at"] for message in ready(ports)] == ["2026-10-30T00:00:00Z"]
+    assert api.call("GET", "/jobs/payments:rates")[1]["next"]["scheduled_at"] == "2026-10-30T01:00:00Z"
+
+
+def test_a_schedule_changed_to_begin_now_begins_now(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api, schedule={"cron": "0 12 * * *"})
+    move(ports, 60)
+    schedule = {"rate": "1 hour", "anchor": "2026-10-30T00:01:00Z"}
+    status, job = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "schedule": schedule, "tolerance_s": 0})
+    assert (status, job["next"]["scheduled_at"]) == (200, "2026-10-30T00:01:00Z")
+
+
+def test_registering_tells_what_was_said_twice(api: ApiUnderTest) -> None:
+    rule = "DTSTART:20261101T090000Z\nRRULE:FREQ=DAILY;UNTIL=20261105T090000Z"
+    job = create_job(api, schedule={"rrule": rule, "end": "2026-11-03T00:00:00Z"})
+    assert [warning.partition(":")[0] for warning in job["warnings"]] == ["said_twice"]

@@ -18,7 +18,7 @@ from tickwork.flows.audit.reconciling import reconcile
 from tickwork.ports import Layout, Ports
 
 JOB = "/jobs/payments:rates"
-HOURLY = {"rate": "1 hour", "anchor": "2026-10-30T00:00:00Z"}
+HOURLY = {"rate": "1 hour", "anchor": "2026-10-29T00:00:00Z"}
 
 
 def change(api: ApiUnderTest, version: int = 1, **fields: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_a_new_schedule_moves_the_pending_occurrence_and_says_so(api: ApiUnderTe
 
 def test_an_occurrence_that_comes_back_with_the_schedule_is_pending_again(api: ApiUnderTest) -> None:
     create_job(api, schedule=HOURLY)
-    change(api, schedule={"rate": "2 hours", "anchor": "2026-10-30T00:00:00Z"})
+    change(api, schedule={"rate": "2 hours", "anchor": "2026-10-29T00:00:00Z"})
     job = change(api, version=2, schedule=HOURLY)
 
     assert job["next"]["scheduled_at"] == "2026-10-30T01:00:00Z"
@@ -108,7 +108,7 @@ def test_a_new_schedule_has_no_occurrences_from_before_the_change(api: ApiUnderT
     windows(ports)
     move(ports, 3 * 3_600 + 1)
 
-    change(api, schedule={"rate": "10 minutes", "anchor": "2026-10-30T00:00:00Z"})
+    change(api, schedule={"rate": "10 minutes", "anchor": "2026-10-29T00:00:00Z"})
     change(api, version=2, lease_s=90)
     for _ in range(8):
         windows(ports)

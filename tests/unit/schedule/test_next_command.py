@@ -154,3 +154,15 @@ def test_zone_data_does_not_come_from_the_operating_system() -> None:
             env={"PYTHONTZPATH": path, "PYTHONPATH": ":".join(sys.path)},
         )  # fmt: skip
         assert result.stdout.split() == ["True", "34200000"]
+
+
+@pytest.mark.parametrize("options", [[], ["--tz", "UTC"], ["--count", "2", "--json"]])
+def test_a_dash_before_the_first_field_is_no_option(options: list[str]) -> None:
+    """As a crontab has it, to keep the daemon's log quiet."""
+    for arguments in (["-*/10 * * * *", *options], [*options, "-*/10 * * * *"]):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert "write */10 * * * *" in result.stderr
+    assert "write */10 * * * *" not in run("-5 * * * * *", *options).stderr
+    assert "No such option" in run("--tzz", "UTC", "* * * * *").stderr
+    assert "-5m" in run("--rate", "-5m").stderr

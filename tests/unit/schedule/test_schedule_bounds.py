@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from importlib import resources
 from itertools import pairwise
 from struct import unpack
+from typing import Any
 
 import pytest
+from benchmarks.nasty import nasty_specs
 
 from tickwork.core.schedule import (
     ScheduleRefused,
+    default_tolerance_s,
+    describe,
     next_after,
     parse_calendar,
     parse_schedule,
     prev_before,
     read_schedule,
     schedule_from_spec,
+    warnings_of,
 )
 from tickwork.core.schedule import parse as parse_module
 from tickwork.core.schedule.limits import FIRST_S, LAST_S
-from tickwork.core.schedule.zone import PROBE_S, zone_named, zone_names
+from tickwork.core.schedule.rrule import parse_rrule
+from tickwork.core.schedule.zone import FAR_PROBE_S, PROBE_S, zone_named, zone_names
 
 NOW_MS = 1_772_323_200_000  # 1 March 2026
+FAR_YEAR_S = 4_102_444_800  # 2100
 
 
 def best_ms(call: Callable[[], object], rounds: int = 7) -> float:
@@ -129,3 +137,83 @@ def _closest_changes(key: str) -> int | None:
     offsets = [unpack(">l", table[6 * kind : 6 * kind + 4])[0] for kind in kinds]
     moved = [at for at, (old, new) in zip(instants, pairwise(offsets), strict=True) if old != new]
     return min((later - earlier for earlier, later in pairwise(moved)), default=None)
+
+
+def test_after_what_its_file_lists_a_zone_changes_months_apart_only() -> None:
+    """There `zone` looks every `FAR_PROBE_S`."""
+    for key in sorted(zone_names()):
+        zone = zone_named(key)
+        assert zone._listed_until_s < FAR_YEAR_S, key
+        offsets = [zone._probe(FAR_YEAR_S + day * 86_400) for day in range(800)]
+        changed = [day for day, (before, after) in enumerate(pairwise(offsets)) if before != after]
+        assert all((b - a) * 86_400 > FAR_PROBE_S for a, b in pairwise(changed)), key
+
+
+def steps_of(call: Callable[[], object]) -> int:
+    """Calls of functions, ours and the interpreter's, with nothing remembered: the same on every machine."""
+    for cache in (parse_module._from_json, parse_rrule, zone_named):
+        cache.cache_clear()
+    steps = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return steps
+
+
+def register(spec: dict[str, Any]) -> None:
+    """What a registration does with a schedule, stores aside."""
+    try:
+        schedule = parse_schedule(spec, now_ms=NOW_MS, job_id="team:job")
+    except ScheduleRefused:
+        return
+    assert warnings_of(schedule) is not None
+    assert describe(schedule)
+    assert default_tolerance_s(schedule) >= 0
+    if not schedule.calendar_names:
+        assert next_after(schedule, NOW_MS) is not None
+
+
+STEPS_MAX = 600_000
+"""Some 40 ms of a slow machine."""
+
+
+@pytest.mark.parametrize("name", nasty_specs())
+def test_any_spec_is_registered_or_refused_in_a_bounded_number_of_steps(name: str) -> None:
+    spec = nasty_specs()[name]
+    assert steps_of(lambda: register(spec)) < STEPS_MAX
+
+
+EVERY_DAY = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+NIGHTS = [
+    {"from": f"{day} 22:00", "to": f"{EVERY_DAY[(number + 1) % 7]} 06:00"} for number, day in enumerate(EVERY_DAY)
+]
+FULL = {
+    "everything": {"weekly": EVERY_DAY},
+    "each night": {"weekly": NIGHTS},
+    "a thousand holidays": {"holidays": [f"{n % 12 + 1:02d}-{n % 28 + 1:02d}" for n in range(1_000)]},
+    "thirty years": {"ranges": [{"from": "2026-01-01", "to": "2056-01-01"}]},
+    "a thousand ranges": {
+        "ranges": [{"from": f"20{n // 300 + 26}-{n // 28 % 10 + 1:02d}-{n % 28 + 1:02d}T05:00",
+                    "to": f"20{n // 300 + 26}-{n // 28 % 10 + 1:02d}-{n % 28 + 1:02d}T23:30"} for n in range(1_000)],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["skip", "next_working_day"])
+@pytest.mark.parametrize("text", ["0 23 * * *", "0 * * * *", "0 9 25 12 *", "30 2 29 2 */7"])
+@pytest.mark.parametrize("name", FULL)
+def test_any_calendar_is_searched_in_a_bounded_number_of_steps(name: str, text: str, how: str) -> None:
+    names = [f"c{n}" for n in range(20)]
+    known = {one: parse_calendar({"name": one, "zone": "America/New_York", **FULL[name]}) for one in names[:1]}
+    known |= {one: parse_calendar({"name": one, "dates": ["2030-01-01"]}) for one in names[1:]}
+    schedule = parse_schedule({"cron": text, "calendars": {"exclude": names, "on_excluded": how}}, now_ms=NOW_MS)
+    assert steps_of(lambda: next_after(schedule, NOW_MS, known)) < 5 * STEPS_MAX
+    assert steps_of(lambda: prev_before(schedule, NOW_MS, known)) < 5 * STEPS_MAX

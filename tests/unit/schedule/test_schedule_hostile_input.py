@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from tickwork.core.schedule import (
     next_after,
     parse_calendar,
     parse_schedule,
+    read_schedule,
     schedule_from_spec,
     warnings_of,
 )
@@ -166,3 +168,48 @@ def test_a_stored_spec_is_read_or_refused(spec: Any) -> None:
         schedule_from_spec(spec)
     except ScheduleRefused as error:
         check(error)
+
+
+EDGE_TIMES = (
+    "00010101T000000",
+    "00010103T000000Z",
+    "99991231T235959",
+    "99991231T235959Z",
+    "99991231",
+    "18000101T000000",
+)
+EDGE_RULES = ("FREQ=DAILY", "FREQ=YEARLY;INTERVAL=1000", "FREQ=WEEKLY;BYDAY=MO;BYSETPOS=1", "FREQ=YEARLY;BYWEEKNO=53")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/New_York", "Etc/GMT+12"])
+@pytest.mark.parametrize("text", EDGE_TIMES)
+def test_the_edges_of_the_calendar_are_read_or_refused_wherever_they_stand(text: str, zone: str) -> None:
+    spelt = f"{text[:4]}-{text[4:6]}-{text[6:8]}T{text[9:11]}:{text[11:13]}:{text[13:]}" if len(text) > 8 else text
+    for rule in EDGE_RULES:
+        for spec in (
+            {"rrule": f"DTSTART:{text}\nRRULE:{rule}"},
+            {"rrule": f"DTSTART:{text}\nRRULE:{rule};COUNT=5"},
+            {"rrule": f"DTSTART:20260101T000000\nRRULE:{rule};UNTIL={text}"},
+            {"rrule": f"DTSTART:20260101T000000\nRRULE:{rule}\nEXDATE:{text}\nRDATE:{text}"},
+            {"rrule": rule, "exdate": [spelt]},
+            {"rrule": rule, "start": spelt, "count": 3},
+            {"rrule": rule, "start_local": spelt.rstrip("Z")},
+            {"repeat": f"R3/{spelt}/P1M"},
+            {"repeat": f"R3/{spelt}/PT5H"},
+            {"rate": "3650 days", "anchor": spelt},
+        ):
+            try:
+                schedule = read_schedule(spec | {"zone": zone}, now_ms=NOW_MS)
+            except ScheduleRefused as error:
+                check(error)
+                continue
+            assert describe(schedule)
+            assert warnings_of(schedule) is not None
+            for at_ms in (-62_135_596_800_000, NOW_MS, 253_402_300_799_000):
+                found = next_after(schedule, at_ms)
+                assert found is None or found > at_ms
+
+
+def test_until_the_end_of_time_is_for_ever() -> None:
+    schedule = read_schedule({"rrule": "DTSTART:20260101T000000\nRRULE:FREQ=DAILY;UNTIL=99991231T235959Z"}, now_ms=0)
+    assert next_after(schedule, NOW_MS) == NOW_MS + 86_400_000

@@ -18,3 +18,4 @@ class CalendarIn(Body):
     ranges: list[Any] = Field(default=[])
     weekly: list[Any] = Field(default=[])
     holidays: list[Any] = Field(default=[])
+    hard: bool = False

@@ -35,7 +35,16 @@ from tickwork.core.ids import check_slug
 from tickwork.core.instants import parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import pause_at
-from tickwork.core.schedule import Schedule, describe, occurrences, parse_schedule, schedule_from_spec, warnings_of
+from tickwork.core.schedule import (
+    Schedule,
+    describe,
+    occurrences,
+    parse_schedule,
+    read_schedule,
+    schedule_from_spec,
+    starting_after_ms,
+    warnings_of,
+)
 from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, registering
@@ -139,7 +148,11 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
     after_ms = instant_of(body.after, "after") if body.after else now_ms
     team = check_slug(body.team or "default", "team")
     with fields_under("schedule"):
-        schedule = parse_schedule(body.schedule, now_ms=now_ms)
+        if body.after:  # as if it were registered then: people ask what would have happened
+            schedule = read_schedule(body.schedule, now_ms=after_ms)
+        else:
+            schedule = parse_schedule(body.schedule, now_ms=now_ms)
+            after_ms = starting_after_ms(schedule, now_ms)
         return 200, _preview(call.ports, schedule, team, after_ms, body.count)
 
 

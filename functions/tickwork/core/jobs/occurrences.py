@@ -14,7 +14,16 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Absent, Is, Missing, Put, all_of, any_of
-from tickwork.core.schedule import TZDATA_VERSION, fire_at_ms, next_after, schedule_from_spec
+from tickwork.core.schedule import (
+    RULES_VERSION,
+    TZDATA_VERSION,
+    Schedule,
+    fire_at_ms,
+    next_after,
+    schedule_from_spec,
+    start_limit_ms,
+    starting_after_ms,
+)
 
 UNSTARTED = any_of(
     Absent(), all_of(Is("status", lifecycle.CANCELLED), Missing("attempt")), Is("status", lifecycle.PENDING)
@@ -30,15 +39,22 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     schedule = schedule_from_spec(job.schedule)
     if schedule.is_recurring:
         # What was kept from before a change is not followed by what the new schedule never had.
-        after_scheduled_ms = max(after_scheduled_ms, job.scheduled_since_ms)
+        after_scheduled_ms = max(after_scheduled_ms, _in_force_after_ms(schedule, job, after_scheduled_ms))
     scheduled_at_ms = next_after(schedule, after_scheduled_ms, job.calendars)
     if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
         return None
     fires_at_ms = scheduled_at_ms
     if job.tolerance_s:
-        beyond = next_after(schedule, scheduled_at_ms, job.calendars)
-        fires_at_ms = fire_at_ms(job.job_id, scheduled_at_ms, job.tolerance_s, beyond)
+        limit_ms = start_limit_ms(schedule, scheduled_at_ms, job.tolerance_s, job.calendars)
+        fires_at_ms = fire_at_ms(job.job_id, scheduled_at_ms, job.tolerance_s, min(limit_ms, LATEST_INSTANT_MS))
     return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+
+
+def _in_force_after_ms(schedule: Schedule, job: Job, after_scheduled_ms: int) -> int:
+    """After when the job's occurrences belong to its present schedule."""
+    if after_scheduled_ms >= job.scheduled_since_ms:
+        return job.scheduled_since_ms
+    return starting_after_ms(schedule, job.scheduled_since_ms)
 
 
 def named_calendars(job: Job) -> list[str]:
@@ -50,9 +66,10 @@ def named_calendars(job: Job) -> list[str]:
 
 
 def planned_with(job: Job) -> str:
-    """What the job's occurrences are computed from beside its schedule: zone data, and versions of calendars."""
+    """What the job's occurrences are computed from beside its schedule: zone data, our own rules, and versions of
+    calendars. Where it differs from what a pending one was planned with, that one is computed anew."""
     versions = [f"{name}@{calendar.version}" for name, calendar in sorted(job.calendars.items())]
-    return " ".join([TZDATA_VERSION, *versions])
+    return " ".join([TZDATA_VERSION, f"rules-{RULES_VERSION}", *versions])
 
 
 def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:

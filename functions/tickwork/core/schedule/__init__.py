@@ -10,9 +10,16 @@ Everything else in the package is its own business; import from here.
 
 from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.calendars.calendar_spec import parse_calendar
-from tickwork.core.schedule.engine import Schedule, next_after, prev_before
+from tickwork.core.schedule.calendars.exclusion import hard_freeze_until
+from tickwork.core.schedule.engine import RULES_VERSION, Schedule, next_after, prev_before, start_limit_ms
 from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
-from tickwork.core.schedule.parse import first_due, parse_schedule, read_schedule, schedule_from_spec
+from tickwork.core.schedule.parse import (
+    first_due,
+    parse_schedule,
+    read_schedule,
+    schedule_from_spec,
+    starting_after_ms,
+)
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.replan import Replan, replan
 from tickwork.core.schedule.shown.describe import describe
@@ -21,6 +28,7 @@ from tickwork.core.schedule.shown.surprises import warnings_of
 from tickwork.core.schedule.zone import TZDATA_VERSION
 
 __all__ = [
+    "RULES_VERSION",
     "TZDATA_VERSION",
     "Calendar",
     "Occurrence",
@@ -31,6 +39,7 @@ __all__ = [
     "describe",
     "fire_at_ms",
     "first_due",
+    "hard_freeze_until",
     "next_after",
     "occurrences",
     "occurrences_before",
@@ -42,5 +51,7 @@ __all__ = [
     "schedule_from_spec",
     "scheduled_between",
     "shortest_gap_s",
+    "start_limit_ms",
+    "starting_after_ms",
     "warnings_of",
 ]

@@ -7,6 +7,7 @@ Protects: the stored form is read strictly: an unknown key means a newer version
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from tickwork.core.schedule.calendars.exclusion import ON_EXCLUDED, Exclusion
@@ -15,7 +16,7 @@ from tickwork.core.schedule.duration import read_duration_s
 from tickwork.core.schedule.instant import read_instant_s, read_time
 from tickwork.core.schedule.limits import COUNT_MAX, MEMBERS_MAX
 from tickwork.core.schedule.refusal import ScheduleRefused
-from tickwork.core.schedule.rrule import parse_rrule
+from tickwork.core.schedule.rrule import RRuleTimes, parse_rrule
 from tickwork.core.schedule.rules import (
     AtRule,
     BoundedRule,
@@ -35,7 +36,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "cron": ("cron", "zone", "dst", "seconds", "dialect"),
     "rate": ("rate", "anchor", "zone"),
     "at": ("at", "zone", "dst"),
-    "rrule": ("rrule", "start_local", "zone", "dst"),
+    "rrule": ("rrule", "start_local", "exdate", "zone", "dst"),
     "any_of": ("any_of",),
 }
 
@@ -54,7 +55,7 @@ def build_rule(spec: Mapping[str, Any], *, is_member: bool = False) -> Rule:
         rule: Rule = UnionRule(tuple(build_rule(member, is_member=True) for member in members))
     else:
         rule = _BUILDERS[kind](spec)
-    return _bounded(rule, spec)
+    return _without_left_out(_bounded(rule, spec), spec)
 
 
 def _kind(spec: Mapping[str, Any]) -> str:
@@ -88,7 +89,7 @@ def _at(spec: Mapping[str, Any]) -> Rule:
             "time_in_gap", f"{spec['at']} does not exist in {zone.key}: the clocks jump over it", field="at",
             remedy='give another time, or "dst": {"gap": "run_after"}',
         )  # fmt: skip
-    return AtRule(at_s, zone, local_s)
+    return AtRule(at_s, zone, local_s, build_changes(spec))
 
 
 def _rrule(spec: Mapping[str, Any]) -> Rule:
@@ -98,6 +99,18 @@ def _rrule(spec: Mapping[str, Any]) -> Rule:
 
 
 _BUILDERS: Final = {"cron": _cron, "rate": _rate, "at": _at, "rrule": _rrule}
+
+
+def _without_left_out(rule: Rule, spec: Mapping[str, Any]) -> Rule:
+    """The rule without its EXDATEs. They are taken out last: COUNT counts them."""
+    if "exdate" not in spec:
+        return rule
+    times = [read_time(text, "exdate").ceil_local_s() for text in spec["exdate"]]
+    inner = rule.rule if isinstance(rule, BoundedRule) else rule
+    assert isinstance(inner, ZonedRule)
+    assert isinstance(inner.wall, RRuleTimes)
+    inner = replace(inner, wall=replace(inner.wall, left_out=frozenset(times)))
+    return replace(rule, rule=inner) if isinstance(rule, BoundedRule) else inner
 
 
 def build_changes(spec: Mapping[str, Any]) -> ClockChanges:

@@ -1,6 +1,7 @@
 """`Schedule`: what is stored and asked for occurrences.
 
-Owns: the value, its normal form, and the four questions (next, previous, shortest gap, recurring or not).
+Owns: the value, its normal form, and the questions (next, previous, until when a start may be put off, recurring or
+not).
 Refuses to know: what the user wrote (see `parse`), the present.
 Protects: `next_after` is pure, total, strictly increasing and bounded in work. Reading a stored spec depends
 on our own grammar only, so a library upgrade cannot change what it means.
@@ -10,14 +11,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from tickwork.core.schedule.calendars import exclusion
-from tickwork.core.schedule.calendars.calendar import Calendar
+from tickwork.core.schedule.calendars.calendar import Calendar, require
 from tickwork.core.schedule.calendars.exclusion import Exclusion
-from tickwork.core.schedule.rules import AtRule, BoundedRule, Rule, UnionRule
+from tickwork.core.schedule.calendars.moving import Shift
+from tickwork.core.schedule.rules import AtRule, Rule, Strand, strands
+
+#: Which rules of ours an occurrence was computed by; kept with what is pending. A new number has it computed anew:
+#: it goes up with each change that can move an occurrence of a stored schedule (decision 0087 has the list).
+RULES_VERSION: Final = 2
 
 NO_CALENDARS: Final[Mapping[str, Calendar]] = MappingProxyType({})
 
@@ -30,6 +36,8 @@ class Schedule:
     rule: Rule
     spec_json: str
     exclusion: Exclusion | None = None
+    told: tuple[str, ...] = field(default=(), compare=False)
+    """What was said twice when it was registered, and which of the two holds; not stored."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -55,13 +63,8 @@ class Schedule:
 
 
 def _is_recurring(rule: Rule) -> bool:
-    if isinstance(rule, BoundedRule):
-        return _is_recurring(rule.rule)
-    if isinstance(rule, UnionRule):
-        return len({member.next_s(-(1 << 62)) for member in rule.members}) > 1 or any(
-            _is_recurring(member) for member in rule.members
-        )
-    return not isinstance(rule, AtRule)
+    single = {strand.rule.at_s for strand in strands(rule) if isinstance(strand.rule, AtRule)}
+    return len(single) > 1 or any(not isinstance(strand.rule, AtRule) for strand in strands(rule))
 
 
 def next_after(schedule: Schedule, after_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS) -> int | None:
@@ -85,3 +88,37 @@ def prev_before(schedule: Schedule, before_ms: int, calendars: Mapping[str, Cale
     else:
         found = exclusion.prev_s(schedule.rule, schedule.exclusion, before_s, calendars)
     return None if found is None else found * 1000
+
+
+def start_limit_ms(
+    schedule: Schedule, at_ms: int, within_s: int, calendars: Mapping[str, Calendar] = NO_CALENDARS
+) -> int:
+    """The instant before which the occurrence at `at_ms` has to be started, at most `within_s` later: the next
+    occurrence, the begin of what a calendar excludes, or the end of the schedule, whichever comes first."""
+    at_s = at_ms // 1000
+    limit_s = at_s + within_s
+    for bound_s in (_ending_s(schedule, at_s, calendars), _excluded_from_s(schedule, at_s, limit_s, calendars)):
+        limit_s = limit_s if bound_s is None else min(limit_s, bound_s)
+    following = next_after(schedule, at_ms, calendars)
+    return limit_s * 1000 if following is None else min(limit_s * 1000, following)
+
+
+def _excluded_from_s(schedule: Schedule, at_s: int, limit_s: int, calendars: Mapping[str, Calendar]) -> int | None:
+    if schedule.exclusion is None:
+        return None
+    return exclusion.first_excluded(require(schedule.exclusion.names, calendars), at_s, limit_s)
+
+
+def _ending_s(schedule: Schedule, at_s: int, calendars: Mapping[str, Calendar]) -> int | None:
+    """The end of the schedule; of several joined ones, the latest end of those that are due at `at_s`."""
+    joined = strands(schedule.rule)
+    ends = {strand.end_s for strand in joined}
+    if len(ends) > 1:
+        ends = {strand.end_s for strand in joined if _is_due(schedule, strand, at_s, calendars)} or ends
+    return None if None in ends else max(end for end in ends if end is not None)
+
+
+def _is_due(schedule: Schedule, strand: Strand, at_s: int, calendars: Mapping[str, Calendar]) -> bool:
+    if schedule.exclusion is None or schedule.exclusion.on_excluded == "skip":
+        return strand.next_s(at_s - 1) == at_s
+    return Shift(strand, require(schedule.exclusion.names, calendars)).next_s(at_s - 1) == at_s

@@ -1,20 +1,21 @@
 """Spreading a herd: how far after its nominal time a job is fired.
 
 Owns: the offset of a job (spec T5), the default tolerance, the estimate of the shortest gap behind it.
-Refuses to know: who else is due. Protects: jitter only moves forward, never to or past the next occurrence,
-and a job is always offset the same; `scheduled_at`, and so `run_id`, is untouched by it.
+Refuses to know: who else is due. Protects: jitter only moves forward, never to or past the next occurrence or to
+where the schedule says that nothing starts; a job is always offset the same where there is the same room;
+`scheduled_at`, and so `run_id`, is untouched by it.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from tickwork.core.schedule.cron.walltimes import WallTimes
 from tickwork.core.schedule.engine import Schedule
 from tickwork.core.schedule.limits import DAY_S, MINUTE_S
-from tickwork.core.schedule.rules import BoundedRule, CronRule, RateRule, Rule, UnionRule
+from tickwork.core.schedule.rules import BoundedRule, CronRule, RateRule, Rule, UnionRule, walk
 
 TOLERANCE_S: Final = 300
 
@@ -23,20 +24,25 @@ TOLERANCE_S: Final = 300
 _SAMPLE_FROM_S: Final = 1_704_067_200
 _SAMPLE_MAX: Final = 400
 
+#: What is due more seldom is looked at for some years only: each step of it costs a search through years.
+_SAMPLE_SPAN_S: Final = 12 * 366 * DAY_S
+_SAMPLE_MIN: Final = 3
 
-def fire_at_ms(job_id: str, scheduled_at_ms: int, tolerance_s: int, next_scheduled_at_ms: int | None) -> int:
-    """When to fire: `scheduled_at_ms` plus `hash(job_id) mod tolerance_s` seconds.
 
-    Cut off one second before the next occurrence, where that comes sooner: the last whole second that keeps
-    the order. Never before `scheduled_at_ms`.
+def fire_at_ms(job_id: str, scheduled_at_ms: int, tolerance_s: int, limit_ms: int | None) -> int:
+    """When to fire: `scheduled_at_ms` plus `hash(job_id)` modulo the room there is, in seconds.
+
+    The room is `tolerance_s`, or what is left until `limit_ms` (`start_limit_ms`: the next occurrence, a freeze, the
+    end) where that comes sooner. Modulo and not cut off: a thousand jobs cut off at the edge would be a herd there.
+    Never before `scheduled_at_ms`.
     """
-    if tolerance_s <= 0:
+    room_s = tolerance_s
+    if limit_ms is not None:
+        room_s = min(room_s, (limit_ms - scheduled_at_ms) // 1000)
+    if room_s <= 0:
         return scheduled_at_ms
     number = int.from_bytes(sha256(f"jitter|{job_id}".encode()).digest()[:8])
-    offset_s = number % tolerance_s
-    if next_scheduled_at_ms is not None:
-        offset_s = min(offset_s, max((next_scheduled_at_ms - scheduled_at_ms) // 1000 - 1, 0))
-    return scheduled_at_ms + offset_s * 1000
+    return scheduled_at_ms + number % room_s * 1000
 
 
 def default_tolerance_s(schedule: Schedule) -> int:
@@ -99,7 +105,7 @@ def _day_gap(wall: WallTimes) -> int:
     last: int | None = None
     for _ in range(_SAMPLE_MAX):
         day = wall.days.next_day(day) if day is not None else None
-        if day is None or best == 1:
+        if day is None or best == 1 or (last is not None and last > (_SAMPLE_FROM_S + _SAMPLE_SPAN_S) // DAY_S):
             break
         if last is not None:
             best = min(best, day - last)
@@ -108,9 +114,12 @@ def _day_gap(wall: WallTimes) -> int:
 
 
 def _sampled_gap(rule: Rule) -> int | None:
-    found: list[int] = []
-    at = rule.next_s(_SAMPLE_FROM_S)
-    while at is not None and len(found) < _SAMPLE_MAX:
-        found.append(at)
-        at = rule.next_s(at)
-    return min((b - a for a, b in pairwise(found)), default=None)
+    last: int | None = None
+    best: int | None = None
+    for number, at in enumerate(islice(walk(rule, _SAMPLE_FROM_S), _SAMPLE_MAX)):
+        if last is not None:
+            best = at - last if best is None else min(best, at - last)
+        if number >= _SAMPLE_MIN and at > _SAMPLE_FROM_S + _SAMPLE_SPAN_S:
+            break
+        last = at
+    return best

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tickwork.core.schedule.cron.expression import parse_expression
 from tickwork.core.schedule.duration import duration_text, read_duration_s
 from tickwork.core.schedule.instant import in_range, local_text, read_instant_s, read_time, utc_text
-from tickwork.core.schedule.recurrence import from_iso_repeat, normal_rrule
+from tickwork.core.schedule.recurrence import Context, from_iso_repeat, normal_rrule
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.spec_keys import flag_of, object_of, one_of, refuse_unknown
 from tickwork.core.schedule.walk import FIXED_TIME, FOLDS, GAPS, ClockChanges, resolve
@@ -33,6 +33,11 @@ class Request:
     @property
     def zone(self) -> Zone:
         return zone_named(self.zone_key)
+
+    @property
+    def has_zone(self) -> bool:
+        """Whether the spec itself names the zone."""
+        return "zone" in self.spec
 
     @property
     def now_s(self) -> int:
@@ -76,11 +81,14 @@ def _cron(request: Request) -> dict[str, Any]:
 
 
 def _rate(request: Request) -> dict[str, Any]:
-    period = duration_text(read_duration_s(request.spec["rate"], "rate"))
-    # Down, so that "every 10 seconds" registered now is first due in 10 seconds, not in a fraction of one.
-    given = request.spec.get("anchor") is not None
-    anchor_s = request.instant_s("anchor") if given else request.now_ms // 1000
-    return {"rate": period, "anchor": utc_text(anchor_s), "zone": request.zone_key}
+    period_s = read_duration_s(request.spec["rate"], "rate")
+    if request.spec.get("anchor") is not None:
+        anchor_s = request.instant_s("anchor")
+    else:
+        # Rounded down, so that "every 10 seconds" registered now is first due in 10 seconds, not in a fraction of one;
+        # and a period on, for what is anchored at the present is due at once.
+        anchor_s = in_range(request.now_ms // 1000 + period_s, "rate")
+    return {"rate": duration_text(period_s), "anchor": utc_text(anchor_s), "zone": request.zone_key}
 
 
 def _at(request: Request) -> dict[str, Any]:
@@ -94,7 +102,13 @@ def _at(request: Request) -> dict[str, Any]:
             remedy='end it with Z or an offset such as +02:00, or give "zone"',
         )  # fmt: skip
     in_range(time.local_s, "at")
-    return {"at": local_text(time.ceil_local_s()), "zone": request.zone_key, "dst": request.dst()}
+    dst = request.dst()
+    if dst["fold"] == "both":
+        raise ScheduleRefused(
+            "once", "an at is due once, and fold both would be twice", field="dst.fold",
+            remedy='write "first" or "second", or join two of them with any_of',
+        )  # fmt: skip
+    return {"at": local_text(time.ceil_local_s()), "zone": request.zone_key, "dst": dst}
 
 
 def _delay(request: Request) -> dict[str, Any]:
@@ -104,22 +118,24 @@ def _delay(request: Request) -> dict[str, Any]:
 
 
 def _rrule(request: Request) -> dict[str, Any]:
-    normal = normal_rrule(
-        request.spec["rrule"], request.now_s, request.zone, start_local=request.spec.get("start_local")
+    spec = request.spec
+    return normal_rrule(
+        spec["rrule"], _context(request), start_local=spec.get("start_local"), exdate=spec.get("exdate")
     )
-    return {**normal, "dst": request.dst()}
 
 
 def _repeat(request: Request) -> dict[str, Any]:
-    normal = from_iso_repeat(request.spec["repeat"], request.zone)
-    if "rate" not in normal:
-        return {**normal, "dst": request.dst()}
-    if "dst" in request.spec:
+    normal = from_iso_repeat(request.spec["repeat"], _context(request))
+    if "rate" in normal and "dst" in request.spec:
         raise ScheduleRefused(
             "dst_unused", "the repeat has a fixed length, so no change of clocks touches it", field="dst",
             remedy="take out dst",
         )  # fmt: skip
     return normal
+
+
+def _context(request: Request) -> Context:
+    return Context(request.now_s, request.zone, request.has_zone, request.dst())
 
 
 WRITERS: Final[Mapping[str, Callable[[Request], dict[str, Any]]]] = {

@@ -40,8 +40,23 @@ MEMBERS_MAX: Final = 20
 #: `count`: the last occurrence of a counted schedule is found by walking to it, once.
 COUNT_MAX: Final = 10_000
 
+#: `count`: occurrences looked at when a spec is registered, over all its members: each counts one search.
+COUNTED_STEPS_MAX: Final = COUNT_MAX
+
+#: A count that leads further is as good as none: nothing is dispatched from 2150 on.
+COUNTED_UNTIL_S: Final = 5_680_281_600
+
+#: EXDATE: a year and more of excepted days.
+LEFT_OUT_MAX: Final = 400
+
 #: Steps over excluded days and windows before a schedule counts as exhausted (five years of lost days).
 EXCLUDED_STEPS_MAX: Final = 2_000
+
+#: And how far they may lead: a date comes again on a given weekday within 40 years (over 2100).
+EXCLUDED_SPAN_S: Final = 41 * 366 * DAY_S
+
+#: Calendars that take over from one another at the end of an excluded stretch, before a search steps on.
+ADJOINING_MAX: Final = 40
 
 #: "The next working day" is looked for this far; later, the occurrence is dropped.
 SHIFT_DAYS_MAX: Final = 31
@@ -49,8 +64,12 @@ SHIFT_DAYS_MAX: Final = 31
 #: What may be moved to the next working day is at least this far apart.
 MOVABLE_GAP_MIN_S: Final = HOUR_S
 
-#: Occurrences looked at to order the moved ones: those of an hourly job in two months.
-SHIFT_STEPS_MAX: Final = 62 * 24 + 1
+#: Occurrences looked at to order the moved ones: five years of a daily job, twelve weeks of an hourly one.
+SHIFT_STEPS_MAX: Final = 2_000
+
+#: The first occurrence of a recurring schedule is still due when it lies this little in the past: it was meant for
+#: "now", and clocks differ and requests travel.
+START_GRACE_MS: Final = 2_000
 
 #: A one-shot this much in the past is still accepted, and is due at once: clocks differ and requests travel.
 PAST_GRACE_MS: Final = 60_000

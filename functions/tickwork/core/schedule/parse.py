@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.engine import NO_CALENDARS, Schedule, next_after
 from tickwork.core.schedule.instant import utc_text_ms
 from tickwork.core.schedule.jitter import shortest_gap_s
-from tickwork.core.schedule.limits import MOVABLE_GAP_MIN_S, PAST_GRACE_MS
+from tickwork.core.schedule.limits import COUNTED_STEPS_MAX, MOVABLE_GAP_MIN_S, PAST_GRACE_MS, START_GRACE_MS
 from tickwork.core.schedule.normal import normalise
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, UnionRule
@@ -41,10 +42,13 @@ def parse_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "")
 def read_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") -> Schedule:
     """The same for a schedule that is only looked at: it may be over. It is still refused when it names a
     date that never comes."""
-    schedule = schedule_from_spec(normalise(spec, now_ms=now_ms, job_id=job_id))
+    told: list[str] = []
+    normal = normalise(spec, now_ms=now_ms, job_id=job_id, told=told)
+    _check_counted(normal)
+    schedule = schedule_from_spec(normal)
     _check_possible(schedule.rule)
     _check_movable(schedule)
-    return schedule
+    return replace(schedule, told=tuple(told)) if told else schedule
 
 
 def schedule_from_spec(spec: Mapping[str, object]) -> Schedule:
@@ -70,13 +74,48 @@ def first_due(schedule: Schedule, now_ms: int, calendars: Mapping[str, Calendar]
     """The first occurrence of a job registered at `now_ms`, in epoch milliseconds.
 
     What lies at most a minute in the past (`PAST_GRACE_MS`) is due at once if the schedule is a single time;
-    a recurring schedule starts with its first occurrence after `now_ms`.
+    a recurring schedule starts with its first occurrence after `now_ms`, or with its very first one where that lies in
+    this very second (see `starting_after_ms`).
     """
     if schedule.is_recurring:
         unlimited = Schedule(schedule.rule, schedule.spec_json)
-        return next_after(schedule if calendars else unlimited, now_ms, calendars)
+        return next_after(schedule if calendars else unlimited, starting_after_ms(schedule, now_ms), calendars)
     found = schedule.rule.next_s((now_ms - PAST_GRACE_MS) // 1000 - 1)
     return None if found is None else found * 1000
+
+
+def starting_after_ms(schedule: Schedule, since_ms: int) -> int:
+    """The instant after which a recurring schedule that is in force since `since_ms` has its occurrences.
+
+    That is `since_ms`. But who anchors a rate, or starts a rule, at the present means the present: its very first
+    occurrence is due though it has just passed (`START_GRACE_MS`), as long as no later one is due too.
+    """
+    since_s = since_ms // 1000
+    first_s = schedule.rule.next_s((since_ms - START_GRACE_MS) // 1000)
+    if first_s is None or first_s > since_s or schedule.rule.prev_s(first_s) is not None:
+        return since_ms
+    second_s = schedule.rule.next_s(first_s)
+    return since_ms if second_s is not None and second_s <= since_s else first_s * 1000 - 1
+
+
+def _check_counted(normal: Mapping[str, Any]) -> None:
+    """The last of a counted schedule is found by walking there; among several schedules each step is as many."""
+    steps = _counted_steps(normal)
+    if steps > COUNTED_STEPS_MAX:
+        raise ScheduleRefused(
+            "bad_count", f"the counts and the schedules they count make {steps} steps", field="count",
+            remedy=f"keep the number of occurrences times the number of schedules to {COUNTED_STEPS_MAX}",
+        )  # fmt: skip
+
+
+def _counted_steps(normal: Mapping[str, Any]) -> int:
+    members = normal.get("any_of", ())
+    own = int(normal.get("count", 0)) * (_leaves(normal) if members else "rate" not in normal)
+    return own + sum(_counted_steps(member) for member in members)
+
+
+def _leaves(normal: Mapping[str, Any]) -> int:
+    return sum(_leaves(member) for member in normal["any_of"]) if "any_of" in normal else 1
 
 
 def _check_possible(rule: Rule) -> None:

@@ -13,6 +13,9 @@ from tickwork.core.errors import BadSchedule
 
 WORD_CHARS_MAX = 100
 
+#: Below this a guess is as often wrong as right: `stop` is not `start`.
+_LIKENESS = 0.8
+
 
 class ScheduleRefused(BadSchedule):
     """A schedule that cannot be read, or that can never be due.
@@ -34,5 +37,5 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     if len(word) > WORD_CHARS_MAX:  # nobody meant that, and comparing it takes seconds
         return None
     by_folded = {name.casefold(): name for name in known}
-    found = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    found = get_close_matches(word.casefold(), by_folded, n=1, cutoff=_LIKENESS)
     return by_folded[found[0]] if found else None

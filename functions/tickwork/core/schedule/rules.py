@@ -9,12 +9,15 @@ All times are whole seconds since the epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 from typing import Protocol
 
 from tickwork.core.schedule.cron.expression import Expression
-from tickwork.core.schedule.limits import LAST_S
-from tickwork.core.schedule.walk import ClockChanges, WallClock, next_instant, prev_instant
+from tickwork.core.schedule.limits import COUNTED_UNTIL_S, LAST_S
+from tickwork.core.schedule.walk import FIXED_TIME, ClockChanges, WallClock, next_instant, prev_instant
 from tickwork.core.schedule.zone import Zone
 
 
@@ -78,6 +81,7 @@ class AtRule:
     at_s: int
     zone: Zone
     local_s: int | None = None
+    changes: ClockChanges = FIXED_TIME
 
     def next_s(self, after_s: int) -> int | None:
         return self.at_s if after_s < self.at_s else None
@@ -139,13 +143,78 @@ class BoundedRule:
         return self.last_s is not None and found > self.last_s
 
 
+@dataclass(frozen=True, slots=True)
+class Strand:
+    """One rule that is no union, with every bound that holds for it: it is due from `start_s` to `last_s` (both
+    included), and nothing of it starts at `end_s` or later, moved or not."""
+
+    rule: Rule
+    start_s: int | None = None
+    last_s: int | None = None
+    end_s: int | None = None
+
+    def next_s(self, after_s: int) -> int | None:
+        """The first occurrence strictly after `after_s`."""
+        if self.start_s is not None:
+            after_s = max(after_s, self.start_s - 1)
+        found = self.rule.next_s(after_s)
+        return found if found is not None and self._holds(found) else None
+
+    def prev_s(self, before_s: int) -> int | None:
+        """The last occurrence strictly before `before_s`."""
+        for bound in (self.end_s, None if self.last_s is None else self.last_s + 1):
+            before_s = before_s if bound is None else min(before_s, bound)
+        found = self.rule.prev_s(before_s)
+        return found if found is not None and (self.start_s is None or found >= self.start_s) else None
+
+    def _holds(self, found: int) -> bool:
+        return (self.end_s is None or found < self.end_s) and (self.last_s is None or found <= self.last_s)
+
+    def within(self, bounds: BoundedRule) -> Strand:
+        """The strand, bounded also from outside."""
+        starts = [at for at in (self.start_s, bounds.start_s) if at is not None]
+        lasts = [at for at in (self.last_s, bounds.last_s) if at is not None]
+        ends = [at for at in (self.end_s, bounds.end_s) if at is not None]
+        return Strand(
+            self.rule, max(starts, default=None), min(lasts, default=None), min(ends, default=None)
+        )  # fmt: skip
+
+
+def strands(rule: Rule) -> tuple[Strand, ...]:
+    """The rules that a rule is made of, each with its bounds."""
+    if isinstance(rule, BoundedRule):
+        return tuple(strand.within(rule) for strand in strands(rule.rule))
+    if isinstance(rule, UnionRule):
+        return tuple(strand for member in rule.members for strand in strands(member))
+    return (Strand(rule),)
+
+
 def counted(rule: Rule, start_s: int, end_s: int | None, count: int) -> BoundedRule:
-    """`rule` limited to `count` occurrences from `start_s` on. Walks to the last one, `count` steps."""
-    bounded = BoundedRule(rule, start_s, end_s)
+    """`rule` limited to `count` occurrences from `start_s` on. Walks to the last one, `count` steps; a rate jumps."""
+    if isinstance(rule, RateRule):
+        first_s = rule.next_s(start_s - 1)
+        last_s = start_s - 1 if first_s is None else first_s + (count - 1) * rule.period_s
+        return BoundedRule(rule, start_s, end_s, last_s)
     last_s = start_s - 1
-    for _ in range(count):
-        found = bounded.next_s(last_s)
-        if found is None:
+    for found in islice(walk(rule, start_s - 1), count):
+        if end_s is not None and found >= end_s:
             break
         last_s = found
+        if found > COUNTED_UNTIL_S:
+            break
     return BoundedRule(rule, start_s, end_s, last_s)
+
+
+def walk(rule: Rule, after_s: int) -> Iterator[int]:
+    """Each occurrence after `after_s`, in order. Of a union each member takes its own steps only."""
+    if isinstance(rule, UnionRule):
+        last_s = after_s
+        for found in merge(*(walk(member, after_s) for member in rule.members)):
+            if found > last_s:
+                yield found
+                last_s = found
+        return
+    at = rule.next_s(after_s)
+    while at is not None:
+        yield at
+        at = rule.next_s(at)

@@ -18,7 +18,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "at": ("zone", "dst"),
     "delay": (),
     "delay_s": (),
-    "rrule": ("start_local", "zone", "dst"),
+    "rrule": ("start_local", "exdate", "zone", "dst"),
     "repeat": ("zone", "dst"),
     "any_of": ("zone",),
 }
@@ -27,7 +27,9 @@ COMMON_KEYS: Final = (*BOUND_KEYS, "calendars")
 
 _OTHER_NAMES: Final = {
     "timezone": "zone", "tz": "zone", "time_zone": "zone", "every": "rate", "interval": "rate",
-    "until": "end", "expression": "cron", "schedule": "cron", "iso8601": "repeat", "limit": "count",
+    "until": "end", "stop": "end", "finish": "end", "from": "start", "begin": "start", "not_before": "start",
+    "not_after": "end", "times": "count", "repeats": "count", "max_runs": "count", "exdates": "exdate",
+    "expression": "cron", "schedule": "cron", "iso8601": "repeat", "limit": "count",
     "union": "any_of",
 }  # fmt: skip
 

@@ -154,6 +154,30 @@ def resolve(local_s: int, zone: Zone, changes: ClockChanges) -> int | None:
     return None
 
 
+def instants_of(local_s: int, zone: Zone, changes: ClockChanges) -> tuple[int, ...]:
+    """The instants of one wall time on its day, as a recurring job has them: none in a gap that is left out (or that is
+    no daylight saving), two in a repeated hour where both passes count."""
+    segment = zone.segment_at(min(max(local_s, FIRST_S), LAST_S))
+    plain = local_s - segment.offset_s
+    if segment.start_s + SLACK_S <= plain < segment.end_s - SLACK_S:
+        return (plain,)
+    passes, made_up = set(), None
+    segment = zone.segment_at(min(max(local_s - SLACK_S, FIRST_S), LAST_S))
+    for _ in range(SEGMENTS_WALKED_MAX):
+        if segment.start_s <= local_s - segment.offset_s < segment.end_s:
+            passes.add(local_s - segment.offset_s)
+        lost = skipped_range(segment)
+        if lost is not None and lost[0] <= local_s < lost[1]:
+            made_up = {"run_after": segment.start_s, "shift": local_s - segment.before_s}.get(changes.gap)
+        if segment.end_s > min(local_s + SLACK_S, LAST_S):
+            break
+        segment = zone.segment_at(segment.end_s)
+    if passes:
+        both = sorted(passes)
+        return {"first": tuple(both[:1]), "second": tuple(both[-1:]), "both": tuple(both)}[changes.fold]
+    return () if made_up is None else (made_up,)
+
+
 @dataclass(frozen=True, slots=True)
 class _Once:
     """The wall clock of a single local time."""

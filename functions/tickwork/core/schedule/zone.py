@@ -5,9 +5,10 @@ every machine) and cutting its time line into segments of constant offset.
 Refuses to know: schedules. Reads no clock; the zone files are package data, an input fixed at build time.
 Protects: the same spec means the same instants on every machine that has the same `TZDATA_VERSION`.
 
-Offsets come from `zoneinfo`. A change of offset is found by probing every `PROBE_S` and then by bisection. In
-the pinned data no two changes of one zone are closer than 6.9 days (a test reads all the files to assert that
-they stay further apart than `PROBE_S`), so a probe cannot step over a pair of changes.
+Offsets come from `zoneinfo`. A change of offset is found by probing every `PROBE_S` and then by bisection. In the
+pinned data no two changes of one zone are closer than 6.9 days (a test reads all the files to assert that they stay
+further apart than `PROBE_S`), so a probe cannot step over a pair of changes. After the last change that a file lists
+there is only a rule for each year, whose changes are months apart: `FAR_PROBE_S` will do.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from importlib import resources
+from io import BytesIO
+from struct import unpack
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -30,6 +33,8 @@ from tickwork.core.schedule.refusal import ScheduleRefused, closest
 TZDATA_VERSION: Final[str] = tzdata.IANA_VERSION
 
 PROBE_S: Final = 3 * DAY_S
+
+FAR_PROBE_S: Final = 30 * DAY_S
 
 #: A chunk of the time line is 2**25 s (388 days): one or two cover what a search normally needs.
 _CHUNK_BITS: Final = 25
@@ -84,11 +89,12 @@ class Zone:
     Holds a cache of segments: filling it twice from two threads gives the same content.
     """
 
-    __slots__ = ("_chunks", "_info", "_last", "key")
+    __slots__ = ("_chunks", "_info", "_last", "_listed_until_s", "key")
 
-    def __init__(self, key: str, info: ZoneInfo) -> None:
+    def __init__(self, key: str, content: bytes) -> None:
         self.key = key
-        self._info = info
+        self._info = ZoneInfo.from_file(BytesIO(content), key=key)
+        self._listed_until_s = _last_listed_change(content)
         self._chunks: dict[int, tuple[list[int], list[Segment]]] = {}
         self._last = Segment(0, 0, 0, 0, 0)
 
@@ -137,7 +143,8 @@ class Zone:
         offset = self._probe(low)
         marks = [(low, offset)]
         known = low
-        for probe in range(low + PROBE_S, high + PROBE_S, PROBE_S):
+        step = PROBE_S if low <= self._listed_until_s else FAR_PROBE_S
+        for probe in range(low + step, high + step, step):
             at = min(probe, high - 1)
             if self._probe(at) != offset:
                 start = self._bisect(known, at, offset)
@@ -172,8 +179,16 @@ def zone_named(key: str, field: str = "zone") -> Zone:
     """
     if key not in zone_names():
         raise unknown_zone(key, field)
-    with resources.files("tzdata").joinpath("zoneinfo", *key.split("/")).open("rb") as file:
-        return Zone(key, ZoneInfo.from_file(file, key=key))
+    return Zone(key, resources.files("tzdata").joinpath("zoneinfo", *key.split("/")).read_bytes())
+
+
+def _last_listed_change(content: bytes) -> int:
+    """The last instant in the table of a zone file (RFC 9636); that of the first block when there is none."""
+    isut, isstd, leap, times, types, chars = unpack(">20x6l", content[:44])
+    # The second block, with 64-bit times, follows the first.
+    content = content[44 + times * 5 + types * 6 + chars + leap * 8 + isstd + isut :]
+    times = unpack(">32x1l", content[:36])[0]
+    return unpack(">q", content[36 + 8 * times : 44 + 8 * times])[0] if times else FIRST_S
 
 
 def unknown_zone(key: str, field: str) -> ScheduleRefused:

@@ -188,12 +188,13 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
         since_ms=max(job.created_at_ms, job.scheduled_since_ms),
         calendars=job.calendars,
     )
-    if decision.action == "keep":
-        commit(ports, registering.replanned(job, job.next))
-        return 0
     upcoming = None
     if decision.scheduled_at_ms is not None:
         upcoming = occurrences.following(job, decision.scheduled_at_ms - 1, ports.layout.shards)
+    # What keeps its nominal time may have to be fired at another: a freeze begins sooner than it did.
+    if decision.action == "keep" and (decision.is_due or upcoming == job.next):
+        commit(ports, registering.replanned(job, job.next))
+        return 0
     ports.signals.log(
         "replanned",
         job_id=job.job_id,

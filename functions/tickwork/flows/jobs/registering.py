@@ -18,7 +18,7 @@ from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import BY_TEAM, JOBS
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Update, Write
-from tickwork.core.schedule import schedule_from_spec
+from tickwork.core.schedule import schedule_from_spec, starting_after_ms
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
@@ -81,8 +81,10 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
 
 def first_occurrence(job: Job, now_ms: int, shards: int) -> Next | None:
     """The first occurrence to materialise: from now on, and never again what the job has passed. A single instant
-    that has just passed (the parser allows a minute's grace) fires now."""
-    since_ms = now_ms if schedule_from_spec(job.schedule).is_recurring else 0
+    that has just passed (the parser allows a minute's grace) fires now, and so does the very first occurrence of a
+    schedule that was made to begin now."""
+    schedule = schedule_from_spec(job.schedule)
+    since_ms = starting_after_ms(schedule, now_ms) if schedule.is_recurring else 0
     return occurrences.following(job, max(since_ms, job.fired_through_ms), shards)
 
 

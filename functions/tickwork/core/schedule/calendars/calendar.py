@@ -16,15 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tickwork.core.schedule.calendars.holiday import Holiday
+from tickwork.core.schedule.calendars.holiday import Holiday, observed_days
 from tickwork.core.schedule.instant import civil
-from tickwork.core.schedule.limits import DAY_S
+from tickwork.core.schedule.limits import DAY_S, EXCLUDED_SPAN_S, FIRST_S, LAST_S, SEGMENTS_WALKED_MAX
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.walk import ClockChanges, resolve
 from tickwork.core.schedule.zone import Zone, zone_named
 
 WEEK_S = 7 * DAY_S
 YEARS_KEPT_MAX = 64
+
+#: Longer than any search: for a calendar that excludes each day of the week.
+EVER_S = 2 * EXCLUDED_SPAN_S
 
 
 class Holidays(tuple[Holiday, ...]):
@@ -34,19 +37,27 @@ class Holidays(tuple[Holiday, ...]):
     def _years(self) -> dict[int, Mapping[int, str]]:
         return {}
 
+    @cached_property
+    def _nominal(self) -> dict[int, list[tuple[int, Holiday]]]:
+        return {}
+
     def in_year(self, year: int) -> Mapping[int, str]:
-        """The excluded days of a year, and the first name that each has; an observed day may be moved in from a
+        """The excluded days of a year, and the first name that each has; a substitute day may be moved in from a
         neighbouring year."""
         if year not in self._years:
             if len(self._years) >= YEARS_KEPT_MAX:
                 self._years.clear()
-            days: dict[int, str] = {}
-            for rule in self:
-                for day in map(rule.day_in, (year - 1, year, year + 1)):
-                    if day is not None:
-                        days[day] = days.get(day) or rule.name
-            self._years[year] = days
+            nominal = [entry for near in (year - 1, year, year + 1) for entry in self._nominal_days(near)]
+            self._years[year] = observed_days(nominal)
         return self._years[year]
+
+    def _nominal_days(self, year: int) -> list[tuple[int, Holiday]]:
+        """(day, rule) of each holiday of a year, before any is moved."""
+        if year not in self._nominal:
+            if len(self._nominal) >= YEARS_KEPT_MAX:
+                self._nominal.clear()
+            self._nominal[year] = [(day, rule) for rule in self if (day := rule.nominal_day(year)) is not None]
+        return self._nominal[year]
 
 
 NO_HOLIDAYS = Holidays()
@@ -67,6 +78,8 @@ class Calendar:
     spans: tuple[tuple[int, int], ...] = ()
     windows: tuple[tuple[int, int], ...] = ()
     holidays: Holidays = NO_HOLIDAYS
+    hard: bool = False
+    """Whether what is late (a catch-up, a retry) has to wait for the end as well: see `hard_freeze_until`."""
 
     def excludes(self, instant_ms: int) -> bool:
         """Whether nothing should start at `instant_ms`."""
@@ -85,6 +98,35 @@ class Calendar:
         block = self.local_block(instant_s + zone.offset_at(instant_s))
         return None if block is None else _instant_before(block[0], zone, instant_s)
 
+    def first_excluded_s(self, from_s: int, before_s: int) -> int | None:
+        """The first excluded instant in `from_s` <= t < `before_s`."""
+        zone, at = zone_named(self.zone), from_s
+        for _ in range(SEGMENTS_WALKED_MAX):
+            if at >= before_s:
+                return None
+            segment = zone.segment_at(at)
+            end = min(before_s, segment.end_s)
+            found = self._first_local(at + segment.offset_s, end + segment.offset_s)
+            if found is not None:
+                return found - segment.offset_s
+            at = end
+        return None
+
+    def _first_local(self, low: int, high: int) -> int | None:
+        """The first excluded local second in `low` <= t < `high`."""
+        if low >= high or self.local_block(low) is not None:
+            return low if low < high else None
+        starts = [start for start, _ in self.spans[bisect_right(self.spans, (low, 1 << 62)) :][:1]]
+        if self.windows:
+            of_week = _of_week(low)
+            index = bisect_right(self.windows, (of_week, 1 << 62)) % len(self.windows)
+            starts.append(low + (self.windows[index][0] - of_week) % WEEK_S)
+        if self.holidays:
+            days = range(low // DAY_S + 1, -(-high // DAY_S))
+            day = next((day for day in days if day in self.holidays.in_year(civil(day * DAY_S).year)), None)
+            starts += [] if day is None else [day * DAY_S]
+        return min((start for start in starts if start < high), default=None)
+
     def local_block(self, local_s: int) -> tuple[int, int] | None:
         """The excluded stretch (from, to) of local seconds around `local_s`, the end not included."""
         blocks = [block for block in (self._span(local_s), self._window(local_s)) if block is not None]
@@ -94,13 +136,6 @@ class Calendar:
         if not blocks:
             return None
         return min(start for start, _ in blocks), max(end for _, end in blocks)
-
-    def touches_day(self, local_s: int) -> bool:
-        """Whether any part of the local day of `local_s` is excluded."""
-        first = local_s // DAY_S * DAY_S
-        if self.local_block(first) is not None:
-            return True
-        return _begins_in(self.spans, first) or _begins_in(self.windows, _of_week(first))
 
     def reason(self, local_s: int) -> str:
         """The holiday's name, or the calendar's."""
@@ -114,6 +149,12 @@ class Calendar:
         of_week = _of_week(local_s)
         for moment in (of_week, of_week + WEEK_S):
             window = _around(self.windows, moment)
+            if (
+                window is not None
+                and window[1] - window[0] >= WEEK_S
+                and FIRST_S < local_s - EVER_S < LAST_S - 2 * EVER_S
+            ):
+                return local_s - EVER_S, local_s + EVER_S  # the whole week, each week
             if window is not None:
                 return local_s + window[0] - moment, local_s + window[1] - moment
         return None
@@ -123,12 +164,6 @@ def _around(stretches: tuple[tuple[int, int], ...], at: int) -> tuple[int, int] 
     """The one of disjoint, sorted stretches that `at` lies in."""
     index = bisect_right(stretches, (at, 1 << 62)) - 1
     return stretches[index] if index >= 0 and at < stretches[index][1] else None
-
-
-def _begins_in(stretches: tuple[tuple[int, int], ...], first: int) -> bool:
-    """Whether one of sorted stretches begins in the day that begins at `first`."""
-    index = bisect_right(stretches, (first, -1))
-    return index < len(stretches) and stretches[index][0] < first + DAY_S
 
 
 def _of_week(local_s: int) -> int:

@@ -7,9 +7,9 @@ ranges are refused, naming the field.
      "dates": ["2026-12-24"],
      "ranges": [{"from": "2026-12-27", "to": "2026-12-30"},                 # both days included
                 {"from": "2027-01-04T18:00", "to": "2027-01-05T06:00"}],    # a freeze; the end is not
-     included "weekly": ["sat", "sun", {"from": "fri 18:00", "to": "mon 06:00"}],
-     "holidays": [{"rule": "12-25", "name": "Christmas Day", "observed": "same_day"}, "easter-2", "nov
-     thu#4"]}
+     "weekly": ["sat", "sun", {"from": "fri 18:00", "to": "mon 06:00"}],
+     "holidays": [{"rule": "12-25", "name": "Christmas Day", "observed": "same_day"}, "easter-2", "nov thu#4"],
+     "hard": true}                                        # catch-up and retries wait for its end too
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tickwork.core.schedule.limits import DAY_S
 from tickwork.core.schedule.refusal import ScheduleRefused, closest
 from tickwork.core.schedule.zone import zone_named
 
-_KEYS: Final = ("name", "version", "zone", "dates", "ranges", "weekly", "holidays")
+_KEYS: Final = ("name", "version", "zone", "dates", "ranges", "weekly", "holidays", "hard")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _MOMENT: Final = re.compile(rf"({'|'.join(_DAYS)}) +([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
@@ -46,6 +46,9 @@ def parse_calendar(spec: Mapping[str, Any]) -> Calendar:
     zone = spec.get("zone", "UTC")
     if not isinstance(zone, str):
         raise _bad("calendar.zone", "a zone is a text", "use an IANA name such as Europe/Berlin")
+    hard = spec.get("hard", False)
+    if not isinstance(hard, bool):
+        raise _bad("calendar.hard", "hard is true or false", "write true or false without quotes")
     spans = [*_dates(_entries(spec, "dates")), *_ranges(_entries(spec, "ranges"))]
     return Calendar(
         name=name,
@@ -54,6 +57,7 @@ def parse_calendar(spec: Mapping[str, Any]) -> Calendar:
         spans=_merged(spans),
         windows=_merged([*_windows(_entries(spec, "weekly"))]),
         holidays=Holidays(_holidays(_entries(spec, "holidays"))),
+        hard=hard,
     )
 
 

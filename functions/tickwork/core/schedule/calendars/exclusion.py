@@ -1,9 +1,8 @@
 """Calendars applied to a schedule: occurrences left out, or moved to the next working day.
 
-Owns: `Exclusion` and the search for the next or previous occurrence under it.
-Refuses to know: how a calendar decides.
-Protects: order. A moved occurrence may pass others (Saturday 10:00 and Sunday 09:00 both move to Monday), so
-the search looks back over the excluded days before it answers; two that meet become one.
+Owns: `Exclusion`, the search for the next or previous occurrence under it, and until when it lets a start be put off.
+Refuses to know: how a calendar decides, where a moved occurrence lands (see `moving`).
+Protects: occurrences strictly increase; two that meet become one; bounded work.
 """
 
 from __future__ import annotations
@@ -13,16 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tickwork.core.schedule.calendars.calendar import Calendar, require
-from tickwork.core.schedule.limits import (
-    DAY_S,
-    EXCLUDED_STEPS_MAX,
-    LAST_S,
-    SHIFT_DAYS_MAX,
-    SHIFT_STEPS_MAX,
-    SLACK_S,
-)
-from tickwork.core.schedule.rules import Rule
-from tickwork.core.schedule.walk import ClockChanges, resolve
+from tickwork.core.schedule.calendars.moving import Shift, excluded_until
+from tickwork.core.schedule.limits import EXCLUDED_SPAN_S, EXCLUDED_STEPS_MAX
+from tickwork.core.schedule.rules import Rule, strands
 
 ON_EXCLUDED: Final = ("skip", "next_working_day")
 
@@ -40,7 +32,8 @@ def next_s(rule: Rule, exclusion: Exclusion, after_s: int, calendars: Mapping[st
     known = require(exclusion.names, calendars)
     if exclusion.on_excluded == "skip":
         return _next_kept(rule, known, after_s)
-    return _next_moved(rule, known, after_s)
+    found = (shift.next_s(after_s) for shift in shifts(rule, known))
+    return min((at for at in found if at is not None), default=None)
 
 
 def prev_s(rule: Rule, exclusion: Exclusion, before_s: int, calendars: Mapping[str, Calendar]) -> int | None:
@@ -48,105 +41,55 @@ def prev_s(rule: Rule, exclusion: Exclusion, before_s: int, calendars: Mapping[s
     known = require(exclusion.names, calendars)
     if exclusion.on_excluded == "skip":
         return _prev_kept(rule, known, before_s)
-    return _prev_moved(rule, known, before_s)
+    found = (shift.prev_s(before_s) for shift in shifts(rule, known))
+    return max((at for at in found if at is not None), default=None)
 
 
-def excluded_until(calendars: tuple[Calendar, ...], instant_s: int) -> int | None:
-    """The latest end of what excludes `instant_s`, or None when nothing does."""
-    ends = (calendar.excluded_until_s(instant_s) for calendar in calendars)
-    return max((end for end in ends if end is not None), default=None)
+def shifts(rule: Rule, calendars: tuple[Calendar, ...]) -> tuple[Shift, ...]:
+    """The strands of a rule whose occurrences are moved off what the calendars exclude."""
+    return tuple(Shift(strand, calendars) for strand in strands(rule))
 
 
-def excluded_since(calendars: tuple[Calendar, ...], instant_s: int) -> int | None:
-    """The earliest start of what excludes `instant_s`, or None when nothing does."""
-    starts = (calendar.excluded_since_s(instant_s) for calendar in calendars)
-    return min((start for start in starts if start is not None), default=None)
+def first_excluded(calendars: tuple[Calendar, ...], from_s: int, before_s: int) -> int | None:
+    """The first instant in `from_s` <= t < `before_s` that a calendar excludes."""
+    found = (calendar.first_excluded_s(from_s, before_s) for calendar in calendars)
+    return min((at for at in found if at is not None), default=None)
 
 
-def excluding(calendars: tuple[Calendar, ...], instant_s: int) -> Calendar | None:
-    """The calendar that excludes `instant_s`, if any."""
-    return next((c for c in calendars if c.excluded_until_s(instant_s) is not None), None)
-
-
-def moved_to(rule: Rule, calendars: tuple[Calendar, ...], instant_s: int) -> int | None:
-    """`instant_s` itself when nothing excludes it, else the same wall time on the next day that is free; None
-    when there is none within `SHIFT_DAYS_MAX` days."""
-    if excluding(calendars, instant_s) is None:
-        return instant_s
-    zone = rule.zone
-    local_s = instant_s + zone.offset_at(instant_s)
-    for days in range(1, SHIFT_DAYS_MAX + 1):
-        moved = resolve(local_s + days * DAY_S, zone, ClockChanges())
-        if moved is None or moved > LAST_S:
-            return None
-        if excluding(calendars, moved) is None:
-            return moved
-    return None
+def hard_freeze_until(calendars: Mapping[str, Calendar], at_ms: int) -> int | None:
+    """When a start at `at_ms` has to wait for: the end of what calendars with `hard: true` exclude, in epoch
+    milliseconds; None when none of them excludes it. Where they take over from one another without end, ask again at
+    that time."""
+    hard = tuple(calendar for calendar in calendars.values() if calendar.hard)
+    until_s = excluded_until(hard, at_ms // 1000) if hard else None
+    return None if until_s is None else until_s * 1000
 
 
 def _next_kept(rule: Rule, calendars: tuple[Calendar, ...], after_s: int) -> int | None:
+    last_s = after_s + EXCLUDED_SPAN_S
     for _ in range(EXCLUDED_STEPS_MAX):
         found = rule.next_s(after_s)
         if found is None:
             return None
-        end = excluded_until(calendars, found)
+        end = next((end for one in calendars if (end := one.excluded_until_s(found)) is not None), None)
         if end is None:
             return found
+        if end > last_s:
+            return None
         after_s = end - 1
     return None
 
 
 def _prev_kept(rule: Rule, calendars: tuple[Calendar, ...], before_s: int) -> int | None:
+    first_s = before_s - EXCLUDED_SPAN_S
     for _ in range(EXCLUDED_STEPS_MAX):
         found = rule.prev_s(before_s)
         if found is None:
             return None
-        since = excluded_since(calendars, found)
+        since = next((at for one in calendars if (at := one.excluded_since_s(found)) is not None), None)
         if since is None:
             return found
+        if since < first_s:
+            return None
         before_s = since
     return None
-
-
-def _next_moved(rule: Rule, calendars: tuple[Calendar, ...], after_s: int) -> int | None:
-    best: int | None = None
-    nominal = rule.next_s(_first_that_may_move_past(rule, calendars, after_s))
-    for _ in range(SHIFT_STEPS_MAX):
-        if nominal is None or (best is not None and nominal >= best):
-            return best
-        moved = moved_to(rule, calendars, nominal)
-        if moved is not None and moved > after_s and (best is None or moved < best):
-            best = moved
-        nominal = rule.next_s(nominal)
-    return best
-
-
-def _first_that_may_move_past(rule: Rule, calendars: tuple[Calendar, ...], after_s: int) -> int:
-    """An instant before every occurrence that can be moved beyond `after_s`: the start of the run of days,
-    each at least partly excluded, that reaches up to it."""
-    start = after_s
-    for _ in range(SHIFT_DAYS_MAX + 1):
-        if not any(_touches(calendar, rule, start) for calendar in calendars):
-            break
-        start -= DAY_S
-    return start - SLACK_S
-
-
-def _touches(calendar: Calendar, rule: Rule, instant_s: int) -> bool:
-    local_s = instant_s + rule.zone.offset_at(instant_s)
-    return any(calendar.touches_day(local_s + days * DAY_S) for days in (-1, 0, 1))
-
-
-def _prev_moved(rule: Rule, calendars: tuple[Calendar, ...], before_s: int) -> int | None:
-    best: int | None = None
-    nominal = rule.prev_s(before_s)
-    for _ in range(SHIFT_STEPS_MAX):
-        if nominal is None:
-            return best
-        if best is not None and nominal < best - SHIFT_DAYS_MAX * DAY_S - SLACK_S:
-            return best
-        moved = moved_to(rule, calendars, nominal)
-        if moved is not None and moved < before_s and (best is None or moved > best):
-            best = moved
-        nominal = rule.prev_s(nominal)
-    return best

@@ -25,8 +25,8 @@ class DayRule:
 
     `month_bits`: bits 1..12. `dom_bits`: bits 1..31. `dow_bits`: bits 0..6. `joined_by_and`: see T2.
     The letters, all empty in plain cron: `last_days` are distances from the month's last day (`L` is 0, `L-3`
-    is 3); `near_weekdays` are days (`15W`; 0 stands for `LW`) moved to the nearest Monday to Friday inside
-    the month; `last_dows` are weekdays meant in their last week (`5L`); `nth_dows` are (weekday, n) pairs
+    is 3); `near_weekdays` are days (`15W`; 0 stands for `LW`, -3 for `L-3W`) moved to the nearest Monday to Friday
+    inside the month; `last_dows` are weekdays meant in their last week (`5L`); `nth_dows` are (weekday, n) pairs
     (`5#2`).
     """
 
@@ -124,7 +124,9 @@ def _nearest_weekday(day: int, length: int, first_dow: int) -> int:
     """The Monday to Friday nearest to `day` inside the month; 0 (no day's bit) when the month is shorter."""
     if day > length:
         return 0
-    wanted = day or length
+    wanted = day if day > 0 else length + day
+    if wanted < 1:
+        return 0
     dow = (first_dow + wanted - 1) % 7
     if dow == 6:
         return wanted - 1 if wanted > 1 else wanted + 2

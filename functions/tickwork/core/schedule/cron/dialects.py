@@ -22,6 +22,8 @@ DIALECTS: Final = ("cron", "extended", "quartz", "eventbridge")
 
 EVENTBRIDGE_CALL: Final = re.compile(r"(cron|rate|at)\((.*)\)", re.ASCII | re.IGNORECASE | re.DOTALL)
 YEARS: Final = re.compile(r"([12][0-9]{3})(?:-([12][0-9]{3}))?", re.ASCII)
+_RATE: Final = re.compile(r"([1-9][0-9]{0,8}) (minute|hour|day)s?", re.ASCII)
+_AT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
 _QUARTZ: Final = (SECOND, MINUTE, HOUR, DOM, MONTH, DOW)
 _EVENTBRIDGE: Final = (MINUTE, HOUR, DOM, MONTH, DOW)
 
@@ -36,7 +38,7 @@ def translate(text: str, dialect: str) -> dict[str, object]:
     if call and dialect == "eventbridge":
         kind, inner = call[1].casefold(), call[2].strip()
         if kind != "cron":
-            return {kind: inner}
+            return {kind: _checked_call(kind, inner)}
         text = inner
     parts = split(text)
     if dialect == "quartz":
@@ -44,20 +46,36 @@ def translate(text: str, dialect: str) -> dict[str, object]:
             raise refuse_cron(
                 "wrong_fields", f"Quartz has six or seven fields, got {len(parts)}", "second first, year last"
             )
-        return _translate(_QUARTZ, parts[:6], parts[6] if len(parts) == 7 else "*")
+        return _translate(_QUARTZ, parts[:6], parts[6] if len(parts) == 7 else "*", (1970, 2099))
     if len(parts) != 6:
         raise refuse_cron("wrong_fields", f"EventBridge has six fields, got {len(parts)}", "minute first, year last")
-    return _translate(_EVENTBRIDGE, parts[:5], parts[5])
+    return _translate(_EVENTBRIDGE, parts[:5], parts[5], (1970, 2199))
 
 
-def _translate(kinds: Sequence[FieldKind], parts: Sequence[str], year: str) -> dict[str, object]:
-    has_seconds = wraps = kinds[0] is SECOND
-    texts = [_translate_field(kind, part, wraps=wraps) for kind, part in zip(kinds, parts, strict=True)]
-    if texts[-3] != "*" and texts[-1] != "*":
+def _checked_call(kind: str, inner: str) -> str:
+    """What stands in `rate(...)` or `at(...)`, when EventBridge takes it."""
+    if kind == "at":
+        if not _AT.fullmatch(inner):
+            raise refuse_cron("foreign_form", f"at({inner}) is not valid there", "write at(2026-12-01T09:00:00)")
+        return inner
+    rate = _RATE.fullmatch(inner)
+    if rate is None:
         raise refuse_cron(
-            "both_days", f"both day fields are set, {parts[-3]} and {parts[-1]}, and one of them must be ? there",
-            "write ? in one of them, or join two schedules with any_of",
+            "foreign_form", f"rate({inner}) is not valid there: it has minutes, hours and days",
+            'write rate(5 minutes); or, without the dialect, a rate such as {"rate": "30 seconds"}',
         )  # fmt: skip
+    right = f"{rate[1]} {rate[2]}{'' if int(rate[1]) == 1 else 's'}"
+    if inner != right:
+        raise refuse_cron("foreign_form", f"rate({inner}) is not valid there", f"write rate({right})", f"rate({right})")
+    return inner
+
+
+def _translate(
+    kinds: Sequence[FieldKind], parts: Sequence[str], year: str, years: tuple[int, int]
+) -> dict[str, object]:
+    has_seconds = wraps = kinds[0] is SECOND
+    _check_day_fields(parts, year if has_seconds else "", is_quartz=has_seconds)
+    texts = [_translate_field(kind, part, wraps=wraps) for kind, part in zip(kinds, parts, strict=True)]
     if has_seconds and texts[0] in ("0", "00"):
         texts, has_seconds = texts[1:], False
     spec: dict[str, object] = {"cron": " ".join(texts)}
@@ -65,10 +83,34 @@ def _translate(kinds: Sequence[FieldKind], parts: Sequence[str], year: str) -> d
         spec["dialect"] = "extended"
     if has_seconds:
         spec["seconds"] = True
-    return spec | _translate_year(year)
+    return spec | _translate_year(year, years)
 
 
-def _translate_year(text: str) -> dict[str, object]:
+def _check_day_fields(parts: Sequence[str], year: str, *, is_quartz: bool) -> None:
+    """Exactly one day field is `?` there, and nothing else is; and some letters stand alone."""
+    dom, dow = parts[-3], parts[-1]
+    for kind, part in zip((_QUARTZ if is_quartz else _EVENTBRIDGE), parts, strict=True):
+        if "?" in part and not (kind in (DOM, DOW) and part == "?"):
+            raise bad(kind, "bad_value", f"'?' cannot stand in {part!r} there", "write * instead of ?")
+    if (dom == "?") == (dow == "?"):
+        fields = list(parts)
+        plain = None
+        if "*" in (dom, dow) or dom == "?":
+            fields[-1 if dow in ("*", "?") else -3] = "?"
+            fields[-3] = "*" if fields[-3] == "?" and fields[-1] == "?" else fields[-3]
+            plain = " ".join([*fields, year] if year not in ("", "*") else fields) if is_quartz else None
+        what = "both day fields are ?" if dom == "?" else f"both day fields are set, {dom} and {dow}"
+        raise refuse_cron(
+            "both_days", f"{what}, and exactly one of them must be ? there",
+            "write ? in one of them" + (f": {plain}" if plain else ", or join two schedules with any_of"), plain,
+        )  # fmt: skip
+    if dow.count("#") > 1 or ("#" in dow and "," in dow):
+        raise bad(DOW, "bad_value", f"{dow!r} has # beside other days", "join several schedules with any_of")
+    if is_quartz and "," in dom and re.search("[LW]", dom, re.IGNORECASE):
+        raise bad(DOM, "bad_value", f"{dom!r} has L or W beside other days", "join several schedules with any_of")
+
+
+def _translate_year(text: str, years_known: tuple[int, int]) -> dict[str, object]:
     if text == "*":
         return {}
     years = YEARS.fullmatch(text)
@@ -79,6 +121,11 @@ def _translate_year(text: str) -> dict[str, object]:
             "use one year or one range, or start and end",
         )
     first, last = int(years[1]), int(years[2] or years[1])
+    if not years_known[0] <= first <= last <= years_known[1]:
+        raise refuse_cron(
+            "year_field", f"the year field {text!r} is not valid there",
+            f"give a year from {years_known[0]} to {years_known[1]}, or a range that runs forward",
+        )  # fmt: skip
     return {"start": f"{first}-01-01T00:00:00", "end": f"{last + 1}-01-01T00:00:00"}
 
 

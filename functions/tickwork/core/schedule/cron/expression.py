@@ -26,6 +26,15 @@ MACROS: Final = {
 }  # fmt: skip
 
 
+#: Macros of other schedulers, and words that are nearer to one of ours than to what they mean.
+_KNOWN_ELSEWHERE: Final = {
+    "@every_minute": "* * * * *", "@minutely": "* * * * *", "@every_hour": "@hourly", "@every_day": "@daily",
+    "@quarterly": "0 0 1 1,4,7,10 *", "@semiannually": "0 0 1 1,7 *", "@biannually": "0 0 1 1,7 *",
+    "@weekday": "0 0 * * 1-5", "@weekdays": "0 0 * * 1-5", "@weekend": "0 0 * * 0,6", "@weekends": "0 0 * * 0,6",
+    "@noon": "0 12 * * *",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A parsed expression. `fields` are second (only when asked for), minute, hour, day-of-month, month,
@@ -73,7 +82,7 @@ def _day_rule(dom: Field, month: Field, dow: Field) -> DayRule:
     last, near = [], []
     for item in dom.letters:
         if item.endswith("W"):
-            near.append(0 if item == "LW" else int(item[:-1]))
+            near.append(-int(item[2:-1] or 0) if item.startswith("L") else int(item[:-1]))
         else:
             last.append(int(item[2:] or 0))
     return DayRule(
@@ -99,6 +108,8 @@ def parse_expression(text: object, *, seconds: bool = False, letters: bool = Fal
     kinds = SIX if seconds else FIVE
     if len(parts) != len(kinds) or parts[0].startswith("#"):
         raise _wrong_count(parts, seconds=seconds)
+    if parts[0].startswith("-*"):
+        raise pasted.leading_dash(parts)
     fields: list[Field] = []
     for number, (kind, part) in enumerate(zip(kinds, parts, strict=True)):
         try:
@@ -115,9 +126,12 @@ def _macro(text: str) -> str:
         return MACROS[text]
     if text == "@reboot":
         raise refuse_cron("reboot", "@reboot is no time: nothing here boots", "trigger the job from the deployment")
-    if text == "@every_minute":
-        raise refuse_cron("unknown_nickname", "@every_minute is not known here", "write * * * * *", "* * * * *")
+    plain = _KNOWN_ELSEWHERE.get(text.casefold())
+    if plain is not None:
+        raise refuse_cron("unknown_nickname", f"{text} is not known here", f"write {plain}", plain)
     guess = closest(text, MACROS)
+    if guess is not None and (text[:2].casefold() != guess[:2] or any(char.isdigit() for char in text)):
+        guess = None  # @biweekly is not @weekly
     raise refuse_cron(
         "unknown_nickname", f"{text!r} is no macro", f"write {guess or 'one of ' + ', '.join(MACROS)}", guess
     )

@@ -96,7 +96,11 @@ def _parse_item(kind: FieldKind, item: str, whole: str, job_id: str) -> tuple[st
 
 
 def _step_proposal(kind: FieldKind, low: int, step: int) -> str:
-    return f"*/{step}" if low == kind.low else f"{low}-{6 if kind is DOW else kind.high}/{step}"
+    """The steps to the end of the range. In a day field `*` would join the two day fields by AND; 7 is the last day of
+    the week, so that there is nothing to step to."""
+    if kind is DOW:
+        return f"{low}-6/{step}" if low < 7 else "7"
+    return f"*/{step}" if low == kind.low and kind is not DOM else f"{low}-{kind.high}/{step}"
 
 
 def _parse_step(kind: FieldKind, item: str, text: str) -> int:

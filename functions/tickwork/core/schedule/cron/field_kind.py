@@ -6,19 +6,12 @@ Refuses to know: lists, steps, letters, dates. Protects: digits are ASCII; a ran
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
-from tickwork.core.schedule.refusal import ScheduleRefused, closest
-
-MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-DAY_NAMES: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-LONG_NAMES: Final = {
-    **{n: n[:3] for n in ("january", "february", "march", "april", "june", "july", "august", "september",
-                          "october", "november", "december", "sunday", "monday", "tuesday", "wednesday",
-                          "thursday", "friday", "saturday")},
-    "sept": "sep", "tues": "tue", "weds": "wed", "thur": "thu", "thurs": "thu",
-}  # fmt: skip
+from tickwork.core.schedule.cron.names import DAY_NAMES, MONTH_NAMES, meant_name
+from tickwork.core.schedule.refusal import ScheduleRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +66,19 @@ def _unwrapped(kind: FieldKind, low: int, high: int, step: int, *, by_name: bool
         parts = [(low, kind.high), (kind.low, high)]
         show = (lambda v: kind.names[v - kind.low]) if by_name and kind.names else str
         return ",".join(show(a) if a == b else f"{show(a)}-{show(b)}" for a, b in parts)
-    size = kind.high - kind.low + (0 if kind is DOW else 1)
-    values = [kind.low + (low - kind.low + i) % size for i in range(0, (high - low) % size + 1, step)]
+    values = _around(kind, low, high)[::step]
     return ",".join(kind.names[v - kind.low] if by_name and kind.names else str(v) for v in values)
+
+
+def wrapped_values(kind: FieldKind, body: str) -> list[int]:
+    """The values of a range that runs over the end, in its order."""
+    low, high = (parse_value(kind, part, body) for part in body.split("-"))
+    return _around(kind, low, high)
+
+
+def _around(kind: FieldKind, low: int, high: int) -> list[int]:
+    size = kind.high - kind.low + (0 if kind is DOW else 1)
+    return [kind.low + (low - kind.low + i) % size for i in range((high - low) % size + 1)]
 
 
 def parse_value(kind: FieldKind, text: str, item: str) -> int:
@@ -98,20 +101,26 @@ def parse_value(kind: FieldKind, text: str, item: str) -> int:
 
 def _unknown_value(kind: FieldKind, text: str, item: str) -> ScheduleRefused:
     folded = text.casefold()
-    guess = LONG_NAMES.get(folded) or (closest(folded, kind.names) if kind.names and folded.isalpha() else None)
-    if guess in kind.names:
+    guess = meant_name(folded, kind.names)
+    if guess is not None:
         reason = "bad_day_name" if kind is DOW else "bad_month_name"
-        return bad(kind, reason, f"{text!r} is no {kind.name} name", f"write {guess}", item.replace(text, str(guess)))
-    if guess in DAY_NAMES or guess in MONTH_NAMES or folded in DAY_NAMES or folded in MONTH_NAMES:
-        where = "day-of-week field, the last one" if (guess or folded) in DAY_NAMES else "month field, the last but one"
+        proposal = re.sub(rf"(?<![A-Za-z]){re.escape(text)}(?![A-Za-z])", guess, item)
+        return bad(kind, reason, f"{text!r} is no {kind.name} name", f"write {guess}", proposal)
+    elsewhere = next((names for names in (DAY_NAMES, MONTH_NAMES) if meant_name(folded, names)), None)
+    if elsewhere is not None and elsewhere is not kind.names:
+        where = "day-of-week field, the last one" if elsewhere is DAY_NAMES else "month field, the last but one"
         return bad(kind, "misplaced_name", f"{text!r} cannot stand in {item!r}", f"names belong to the {where}")
+    if kind.names and text.isalpha() and len(text) > 1:
+        reason = "bad_day_name" if kind is DOW else "bad_month_name"
+        return bad(kind, reason, f"{text!r} is no {kind.name} name", f"write one of {', '.join(kind.names)}")
     if "~" in text:
-        return bad(
-            kind,
-            "bad_value",
-            f"{item!r} asks for a random value",
-            "use H: a value that stays the same for a job",
+        span = "-".join(
+            (low or str(kind.low)) if n == 0 else (low or str(kind.high)) for n, low in enumerate(text.split("~"))
         )
+        return bad(
+            kind, "bad_value", f"{item!r} asks for a random value",
+            f"write H({span}): a value that stays the same for a job",
+        )  # fmt: skip
     if folded[:1] in ("l", "w") or "#" in text:
         return bad(kind, "bad_value", f"{item!r} is a day and no {kind.name}", f"allowed: {kind.allowed()}")
     return bad(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from hashlib import sha256
 
 from tickwork.core.schedule.cron.field_kind import (
-    DAY_NAMES,
     DOM,
     DOW,
     FieldKind,
@@ -18,7 +17,10 @@ from tickwork.core.schedule.cron.field_kind import (
     is_number,
     parse_range,
     parse_value,
+    wrapped_values,
 )
+from tickwork.core.schedule.cron.names import DAY_NAMES
+from tickwork.core.schedule.refusal import ScheduleRefused
 
 
 def parse_hashed(kind: FieldKind, item: str, body: str, step: int | None, job_id: str) -> tuple[str, int]:
@@ -28,15 +30,40 @@ def parse_hashed(kind: FieldKind, item: str, body: str, step: int | None, job_id
     if inner:
         if not (inner.startswith("(") and inner.endswith(")") and "-" in inner):
             raise bad(kind, "bad_hash", f"{item!r} is not understood", "write H, H/15, H(0-29) or H(0-29)/10")
-        low, high, _ = parse_range(kind, item, inner[1:-1], 1)
+        low, high = _hashed_range(kind, item, inner[1:-1], step, job_id)
     if not job_id:
         raise bad(kind, "hash_without_job", f"{item!r} is derived from the job's id", "give a job id, or a number")
-    number = int.from_bytes(sha256(f"H|{kind.key}|{job_id}".encode()).digest()[:8])
+    number = _job_number(kind, job_id)
     if step is None:
         value = low + number % (high - low + 1)
         return str(value), 1 << value
     first = low + number % min(step, high - low + 1)
     return f"{first}-{high}/{step}", sum(1 << value for value in range(first, high + 1, step))
+
+
+def _job_number(kind: FieldKind, job_id: str) -> int:
+    return int.from_bytes(sha256(f"H|{kind.key}|{job_id}".encode()).digest()[:8])
+
+
+def _hashed_range(kind: FieldKind, item: str, body: str, step: int | None, job_id: str) -> tuple[int, int]:
+    """The range that is hashed into. One that runs backwards is refused, with what the job would get in the wrapping
+    range: the list of its values would be a run for each of them."""
+    try:
+        low, high, _ = parse_range(kind, item, body, 1)
+        return low, high
+    except ScheduleRefused as error:
+        if error.reason != "reversed_range":
+            raise
+    values = wrapped_values(kind, body)
+    if job_id:
+        first = _job_number(kind, job_id) % min(step or len(values), len(values))
+        chosen = values[first :: step or len(values)]
+        proposal = ",".join(map(str, chosen))
+        remedy = f"write {proposal}, which is what the job's id gives when the range wraps around"
+    else:
+        proposal = f"H({values[0]}-{6 if kind is DOW else kind.high})" + ("" if step is None else f"/{step}")
+        remedy = f"write a range that does not wrap around, such as {proposal}"
+    raise bad(kind, "reversed_range", f"the range {body!r} runs backwards", remedy, proposal)
 
 
 def has_letter(kind: FieldKind, item: str) -> bool:
@@ -50,7 +77,7 @@ def has_letter(kind: FieldKind, item: str) -> bool:
 
 
 def parse_letter(kind: FieldKind, item: str, whole: str, *, allowed: bool) -> str:
-    """The normal form of `L`, `L-3`, `15W`, `LW` (day of month), `5L`, `fri#2` (day of week)."""
+    """The normal form of `L`, `L-3`, `15W`, `LW`, `L-3W` (day of month), `5L`, `fri#2` (day of week)."""
     if not allowed:
         sign = next(sign for sign in ("#", "L", "W") if sign in item.upper())
         raise bad(
@@ -61,11 +88,12 @@ def parse_letter(kind: FieldKind, item: str, whole: str, *, allowed: bool) -> st
     if kind is DOM:
         if upper in ("L", "LW"):
             return upper
-        if upper.startswith("L-") and is_number(upper[2:]) and 1 <= int(upper[2:]) <= 30:
-            return f"L-{int(upper[2:])}"
+        before = upper.removeprefix("L-").removesuffix("W")
+        if upper.startswith("L-") and is_number(before) and 1 <= int(before) <= 30:
+            return f"L-{int(before)}{upper[-1] if upper[-1] == 'W' else ''}"
         if upper.endswith("W") and is_number(upper[:-1]) and 1 <= int(upper[:-1]) <= 31:
             return f"{int(upper[:-1])}W"
-        raise bad(kind, "bad_value", f"{item!r} is not understood", "write L, L-3, LW or 15W")
+        raise bad(kind, "bad_value", f"{item!r} is not understood", "write L, L-3, LW, L-3W or 15W")
     if upper == "L":
         raise bad(kind, "bad_value", "L alone is no weekday", "write 6 for Saturday, or 5L for the last Friday", "6")
     if upper.endswith("L"):

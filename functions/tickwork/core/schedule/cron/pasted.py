@@ -16,7 +16,9 @@ from typing import Final
 from tickwork.core.schedule.cron.characters import refuse_cron
 from tickwork.core.schedule.cron.dialects import EVENTBRIDGE_CALL, YEARS, translate
 from tickwork.core.schedule.cron.field import parse_field
-from tickwork.core.schedule.cron.field_kind import DAY_NAMES, FIVE, MONTH_NAMES, SIX
+from tickwork.core.schedule.cron.field_kind import FIVE, SIX
+from tickwork.core.schedule.cron.names import DAY_NAMES, MONTH_NAMES
+from tickwork.core.schedule.duration import read_duration_s
 from tickwork.core.schedule.refusal import ScheduleRefused
 from tickwork.core.schedule.zone import unknown_zone, zone_names
 
@@ -37,13 +39,27 @@ def recognise(parts: Sequence[str], *, seconds: bool = False) -> ScheduleRefused
     if parts[-1] in zone_names() and len(parts) > 1:
         return _zone_inside(parts[-1], " ".join(parts[:-1]))
     if parts[0].casefold() in ("@every", "every"):
-        return refuse_cron(
-            "interval_not_cron", f"{parts[0]} is an interval, not a cron expression",
-            f'use a rate: {{"rate": "{" ".join(parts[1:]) or "5 minutes"}"}}',
-        )  # fmt: skip
+        return _interval(parts[0], " ".join(parts[1:]))
     if parts[0].startswith("@"):
         return None
     return _crontab_line(parts, seconds=seconds) or _other_fields(parts, seconds=seconds)
+
+
+def _interval(word: str, length: str) -> ScheduleRefused:
+    try:
+        read_duration_s(length, "rate")
+        remedy = f"use a rate: {json.dumps({'rate': length})}"
+    except ScheduleRefused:
+        remedy = 'use a rate, such as {"rate": "5 minutes"}, or a cron expression for a time of day'
+    return refuse_cron("interval_not_cron", f"{word} is an interval, not a cron expression", remedy)
+
+
+def leading_dash(parts: Sequence[str]) -> ScheduleRefused:
+    """The refusal of a `-` before the first field, by which a crontab asks for no line in the system's log."""
+    plain = " ".join((parts[0][1:], *parts[1:]))
+    return refuse_cron(
+        "leading_dash", "the - before the first field is for the log of the cron daemon", f"write {plain}", plain
+    )
 
 
 def _crontab_line(parts: Sequence[str], *, seconds: bool) -> ScheduleRefused | None:
@@ -60,7 +76,8 @@ def _crontab_line(parts: Sequence[str], *, seconds: bool) -> ScheduleRefused | N
         )
     size = len(SIX if seconds else FIVE)
     if len(parts) > size and not _FIELD_START.match(parts[size]):
-        plain = " ".join(parts[:size]) if _reads(parts[:size], seconds=seconds) else None
+        fields = (parts[0].removeprefix("-"), *parts[1:size])  # a crontab's way to ask for no line in the log
+        plain = " ".join(fields) if _reads(fields, seconds=seconds) else None
         return too_much(parts[size], plain)
     return None
 
@@ -123,7 +140,10 @@ def _refusal(dialect: str, what: str, text: str) -> ScheduleRefused:
         translated = translate(text, dialect)
         _check_fields(translated)
     except ScheduleRefused as error:
-        return refuse_cron(reason, f"{what}, not plain cron, and it is not valid there: {error.detail}", error.remedy)
+        remedy = (
+            error.remedy if error.reason == "reversed_range" else f'{error.remedy}; and give "dialect": "{dialect}"'
+        )
+        return refuse_cron(reason, f"{what}, not plain cron, and it is not valid there: {error.detail}", remedy)
     plain = str(translated["cron"]) if set(translated) == {"cron"} else None
     shown = f'"{plain}"' if plain else json.dumps(translated)
     return refuse_cron(reason, f"{what}, not plain cron", f'write {shown}, or give "dialect": "{dialect}"', plain)
@@ -132,8 +152,14 @@ def _refusal(dialect: str, what: str, text: str) -> ScheduleRefused:
 def _check_fields(translated: dict[str, object]) -> None:
     """Raise what is wrong with the fields of a translation, so that no such text is proposed."""
     parts = str(translated.get("cron", "")).split()
-    for kind, part in zip(SIX if "seconds" in translated else FIVE, parts, strict=False):
-        parse_field(kind, part, letters="dialect" in translated)
+    for number, (kind, part) in enumerate(zip(SIX if "seconds" in translated else FIVE, parts, strict=False)):
+        try:
+            parse_field(kind, part, letters="dialect" in translated)
+        except ScheduleRefused as error:
+            if error.proposal is not None:  # in plain cron, whose weekdays are numbered in another way
+                plain = " ".join([*parts[:number], error.proposal, *parts[number + 1 :]])
+                error.remedy = f"if it is to wrap around, write {json.dumps({**translated, 'cron': plain})}"
+            raise
 
 
 def _zone_inside(zone: str, rest: str) -> ScheduleRefused:

@@ -30,7 +30,7 @@ class WallTimes:
             return None
         if found > day:
             return found * DAY_S + self.minutes[0] * 60 + self.seconds[0]
-        time = self._time_from(of_day)
+        time = time_from(self.minutes, self.seconds, of_day)
         if time is not None:
             return day * DAY_S + time
         found = self.days.next_day(day + 1)
@@ -45,7 +45,7 @@ class WallTimes:
         if found is None:
             return None
         if found == day:
-            time = self._time_until(of_day)
+            time = time_until(self.minutes, self.seconds, of_day)
             if time is not None:
                 return day * DAY_S + time
             found = self.days.prev_day(day - 1)
@@ -53,30 +53,32 @@ class WallTimes:
                 return None
         return found * DAY_S + self.minutes[-1] * 60 + self.seconds[-1]
 
-    def _time_from(self, of_day: int) -> int | None:
-        minute, second = divmod(of_day, 60)
-        minutes, seconds = self.minutes, self.seconds
-        at = bisect_left(minutes, minute)
+
+def time_from(minutes: tuple[int, ...], seconds: tuple[int, ...], of_day: int) -> int | None:
+    """The first second of the day at or after `of_day` among these minutes of the day and seconds of the minute."""
+    minute, second = divmod(of_day, 60)
+    at = bisect_left(minutes, minute)
+    if at == len(minutes):
+        return None
+    if minutes[at] == minute:
+        if second <= seconds[-1]:
+            return minute * 60 + seconds[bisect_left(seconds, second)]
+        at += 1
         if at == len(minutes):
             return None
-        if minutes[at] == minute:
-            if second <= seconds[-1]:
-                return minute * 60 + seconds[bisect_left(seconds, second)]
-            at += 1
-            if at == len(minutes):
-                return None
-        return minutes[at] * 60 + seconds[0]
+    return minutes[at] * 60 + seconds[0]
 
-    def _time_until(self, of_day: int) -> int | None:
-        minute, second = divmod(of_day, 60)
-        minutes, seconds = self.minutes, self.seconds
-        at = bisect_right(minutes, minute) - 1
+
+def time_until(minutes: tuple[int, ...], seconds: tuple[int, ...], of_day: int) -> int | None:
+    """The last second of the day at or before `of_day` among these minutes of the day and seconds of the minute."""
+    minute, second = divmod(of_day, 60)
+    at = bisect_right(minutes, minute) - 1
+    if at < 0:
+        return None
+    if minutes[at] == minute:
+        if second >= seconds[0]:
+            return minute * 60 + seconds[bisect_right(seconds, second) - 1]
+        at -= 1
         if at < 0:
             return None
-        if minutes[at] == minute:
-            if second >= seconds[0]:
-                return minute * 60 + seconds[bisect_right(seconds, second) - 1]
-            at -= 1
-            if at < 0:
-                return None
-        return minutes[at] * 60 + seconds[-1]
+    return minutes[at] * 60 + seconds[-1]

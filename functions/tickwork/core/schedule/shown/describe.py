@@ -48,7 +48,8 @@ def _rule_words(rule: Rule) -> str:
         return f"once, at {utc_text(rule.at_s)}"
     if isinstance(rule, ZonedRule) and isinstance(rule.wall, RRuleTimes):
         start = local_text(rule.wall.start_local_s)
-        return f"by the rule {rule.wall.whole}, counted from {start}, {rule.zone.key} time"
+        left_out = f", without {len(rule.wall.left_out)} times" if rule.wall.left_out else ""
+        return f"by the rule {rule.wall.whole}, counted from {start}, {rule.zone.key} time{left_out}"
     raise TypeError(f"no words for {type(rule).__name__}")
 
 

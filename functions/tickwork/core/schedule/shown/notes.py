@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tickwork.core.schedule.calendars.calendar import Calendar
-from tickwork.core.schedule.calendars.exclusion import excluding, moved_to
-from tickwork.core.schedule.engine import Schedule
+from tickwork.core.schedule.calendars.exclusion import shifts
+from tickwork.core.schedule.calendars.moving import excluding
+from tickwork.core.schedule.engine import Schedule, prev_before
 from tickwork.core.schedule.instant import local_text
-from tickwork.core.schedule.limits import DAY_S, FIRST_S, SHIFT_DAYS_MAX
+from tickwork.core.schedule.limits import DAY_S, FIRST_S, SHIFT_DAYS_MAX, SHIFT_STEPS_MAX, SLACK_S
 from tickwork.core.schedule.rules import AtRule, BoundedRule, Rule, UnionRule, ZonedRule
-from tickwork.core.schedule.walk import ClockChanges, resolve, skipped_range
-from tickwork.core.schedule.zone import Segment
+from tickwork.core.schedule.walk import ClockChanges, skipped_range
+from tickwork.core.schedule.zone import Segment, zone_named
+
+#: What is moved here, or was given up, lies at most twice as far back as a run is moved.
+_LOOKED_BACK_S = 2 * SHIFT_DAYS_MAX * DAY_S + SLACK_S
 
 _LISTED_MAX = 4
 _COUNTED_MAX = 1_000
@@ -38,15 +42,17 @@ def _clock_notes(rule: Rule, at_s: int) -> Iterator[str]:
         yield from _clock_notes(rule.rule, at_s)
     elif isinstance(rule, UnionRule):
         for member in rule.members:
-            if member.next_s(at_s - 1) == at_s:
+            if member.next_s(at_s - 1) == at_s:  # of its own; where a calendar moved it here, that is told
                 yield from _clock_notes(member, at_s)
-    elif isinstance(rule, ZonedRule) and rule.next_s(at_s - 1) == at_s:  # else a calendar moved it here
-        yield from _gap_notes(rule, at_s)
-        yield from _fold_notes(rule, rule.zone.segment_at(at_s), at_s)
+    elif isinstance(rule, ZonedRule):
+        if rule.next_s(at_s - 1) == at_s:  # else a calendar moved it here
+            yield from _gap_notes(rule, at_s)
+        yield from _fold_notes(rule.changes, rule.zone.segment_at(at_s), at_s)
     elif isinstance(rule, AtRule) and rule.local_s is not None:
         shown = at_s + rule.zone.offset_at(at_s)
-        if shown != rule.local_s:
+        if rule.at_s == at_s and shown != rule.local_s:
             yield f"{_time(rule.local_s)} does not exist on that day: moved to {_time(shown)}"
+        yield from _fold_notes(rule.changes, rule.zone.segment_at(at_s), at_s)
 
 
 def _gap_notes(rule: ZonedRule, at_s: int) -> Iterator[str]:
@@ -85,12 +91,12 @@ def _gap_note(rule: ZonedRule, segment: Segment, at_s: int, *, first: bool) -> I
         yield f"{times} (clocks went forward): runs at the first instant after the gap{merged}"
 
 
-def _fold_notes(rule: ZonedRule, segment: Segment, at_s: int) -> Iterator[str]:
+def _fold_notes(changes: ClockChanges, segment: Segment, at_s: int) -> Iterator[str]:
     local_s = at_s + segment.offset_s
     if segment.after_s < segment.offset_s and local_s >= segment.end_s + segment.after_s:
-        what = _FIRST_PASS[rule.changes.fold]
+        what = _FIRST_PASS[changes.fold]
     elif segment.before_s > segment.offset_s and local_s < segment.start_s + segment.before_s:
-        what = _SECOND_PASS[rule.changes.fold]
+        what = _SECOND_PASS[changes.fold]
     else:
         return
     yield f"{_time(local_s)} comes twice on {_date(local_s)} (clocks go back): {what}"
@@ -105,25 +111,39 @@ _SECOND_PASS = {
 
 
 def _calendar_notes(schedule: Schedule, at_s: int, calendars: Mapping[str, Calendar]) -> Iterator[str]:
+    """Which excluded runs were moved here, and which have found no free day since the run before."""
     if schedule.exclusion is None or schedule.exclusion.on_excluded == "skip":
         return
     known = tuple(calendars[name] for name in schedule.exclusion.names)
-    zone = schedule.rule.zone
-    local_s = at_s + zone.offset_at(at_s)
-    for days in range(1, SHIFT_DAYS_MAX + 1):
-        nominal = resolve(local_s - days * DAY_S, zone, _changes(schedule.rule))
-        if nominal is None:
-            continue
-        calendar = excluding(known, nominal)
-        if calendar is None:
-            return
-        if schedule.rule.next_s(nominal - 1) == nominal and moved_to(schedule.rule, known, nominal) == at_s:
-            nominal_local = nominal + zone.offset_at(nominal)
-            yield f"moved from {local_text(nominal_local)[:16]}: {calendar.reason(nominal_local)}"
+    since_ms = prev_before(schedule, at_s * 1000, calendars)
+    lost: list[int] = []
+    here: list[str] = []
+    for shift in shifts(schedule.rule, known):
+        nominal = shift.strand.prev_s(at_s)
+        for _ in range(SHIFT_STEPS_MAX):
+            if nominal is None or nominal < at_s - _LOOKED_BACK_S:
+                break
+            end = shift.excluded_until(nominal)
+            moved = [] if end is None else shift.moved(nominal, end)
+            if at_s in moved:
+                local_s = next(shift.named(nominal), nominal)
+                here.append(f"moved from {local_text(local_s)[:16]}: {_reason(known, nominal)}")
+            if end is not None and not moved and (since_ms is None or nominal > since_ms // 1000):
+                lost.append(next(shift.named(nominal), nominal))
+            nominal = shift.strand.prev_s(nominal)
+    yield from here[:_LISTED_MAX]
+    if len(here) > _LISTED_MAX:
+        yield f"and {len(here) - _LISTED_MAX} more moved here"
+    if lost:
+        first = local_text(min(lost))[:16]
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        yield f"{first}{more} found no free day within {SHIFT_DAYS_MAX} days: left out"
 
 
-def _changes(rule: Rule) -> ClockChanges:
-    return rule.changes if isinstance(rule, ZonedRule) else ClockChanges()
+def _reason(known: tuple[Calendar, ...], instant_s: int) -> str:
+    calendar = excluding(known, instant_s)
+    assert calendar is not None
+    return calendar.reason(instant_s + zone_named(calendar.zone).offset_at(instant_s))
 
 
 def _matches(rule: ZonedRule, low: int, high: int) -> list[int]:

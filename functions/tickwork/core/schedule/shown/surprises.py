@@ -7,17 +7,21 @@ means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tickwork.core.schedule.cron.days import month_length
 from tickwork.core.schedule.cron.field import Field
 from tickwork.core.schedule.engine import Schedule
-from tickwork.core.schedule.rules import BoundedRule, CronRule, Rule, UnionRule
+from tickwork.core.schedule.instant import local_text, utc_text
+from tickwork.core.schedule.rrule import RRuleTimes
+from tickwork.core.schedule.rules import AtRule, BoundedRule, CronRule, Rule, UnionRule, ZonedRule
+from tickwork.core.schedule.walk import ClockChanges, instants_of
 
 
 def warnings_of(schedule: Schedule) -> tuple[str, ...]:
     """The warnings of a schedule, each as `code: sentence`, without repetition, in a stable order."""
-    return tuple(dict.fromkeys(_warnings(schedule.spec, schedule.rule)))
+    return tuple(dict.fromkeys((*schedule.told, *_warnings(schedule.spec, schedule.rule))))
 
 
 def _warnings(spec: Mapping[str, Any], rule: Rule) -> Iterator[str]:
@@ -28,6 +32,46 @@ def _warnings(spec: Mapping[str, Any], rule: Rule) -> Iterator[str]:
             yield from _warnings(member_spec, member)
     elif isinstance(rule, CronRule):
         yield from _cron_warnings(spec, rule)
+    elif isinstance(rule, ZonedRule) and isinstance(rule.wall, RRuleTimes):
+        yield from _rrule_warnings(rule.wall)
+    elif isinstance(rule, AtRule) and rule.local_s is not None:
+        yield from _time_warnings(rule, rule.local_s)
+    if isinstance(rule, ZonedRule) or (isinstance(rule, AtRule) and rule.local_s is not None):
+        yield from _zone_warnings(rule.zone.key)
+
+
+def _rrule_warnings(times: RRuleTimes) -> Iterator[str]:
+    days = times.days
+    if days.month_days and all(day > 28 for day in days.month_days):
+        yield from _short_months(min(days.month_days), days.months or range(1, 13), "BYMONTHDAY=-1")
+    given = {
+        "BYWEEKNO": days.week_numbers and days.freq != "YEARLY",
+        "BYYEARDAY": days.year_days and days.freq != "YEARLY",
+        "BYMONTHDAY": days.month_days and days.freq == "WEEKLY",
+        "BYDAY with numbers beside BYWEEKNO": days.counted and days.week_numbers,
+    }
+    for part in (part for part, is_given in given.items() if is_given):
+        yield f"not_rfc_5545: {part} has no place in a rule with FREQ={days.freq}: here it leaves out other days"
+
+
+def _time_warnings(rule: AtRule, local_s: int) -> Iterator[str]:
+    shown_s = rule.at_s + rule.zone.offset_at(rule.at_s)
+    text = local_text(local_s)
+    if shown_s != local_s:
+        yield f"time_moved: {text} does not exist in {rule.zone.key} (the clocks jump): it is {local_text(shown_s)}"
+    elif len(instants_of(local_s, rule.zone, ClockChanges(fold="both"))) > 1:
+        yield f"time_twice: {text} comes twice in {rule.zone.key} (clocks go back): it is {utc_text(rule.at_s)}"
+
+
+def _zone_warnings(zone: str) -> Iterator[str]:
+    if zone.startswith("Etc/GMT") and zone[-1] != "0":
+        yield f"zone_sign: {zone} counts the other way round: Etc/GMT+5 is five hours behind UTC"
+    if zone in _FIXED:
+        yield f"zone_fixed: {zone} has no daylight saving, all the year round; a place such as {_FIXED[zone]} may have"
+
+
+#: Zones of one offset that are named like half a year of a place.
+_FIXED = {"EST": "America/New_York", "MST": "America/Denver", "HST": "Pacific/Honolulu"}
 
 
 def _cron_warnings(spec: Mapping[str, Any], rule: CronRule) -> Iterator[str]:
@@ -41,8 +85,6 @@ def _cron_warnings(spec: Mapping[str, Any], rule: CronRule) -> Iterator[str]:
             "dst_unused: the minute or hour begins with *, so the job follows real time: every matching "
             "minute counts, and the dst settings change nothing"
         )
-    if rule.zone.key.startswith("Etc/GMT") and rule.zone.key[-1] != "0":
-        yield f"zone_sign: {rule.zone.key} counts the other way round: Etc/GMT+5 is five hours behind UTC"
 
 
 def _day_field_warnings(dom: Field, dow: Field) -> Iterator[str]:
@@ -93,9 +135,12 @@ def _some(field: Field) -> str:
 def _short_month_warning(dom: Field, month: Field, dow: Field) -> Iterator[str]:
     if dom.letters or not dow.is_every or dom.is_star:
         return
-    values = dom.values()
-    if values and values[0] > 28 and month.is_every:
-        yield (
-            f"short_months: months without day {values[0]} are left out; for the last day of each month use "
-            'L with "dialect": "extended"'
-        )
+    if dom.values() and dom.values()[0] > 28:
+        yield from _short_months(dom.values()[0], month.values(), 'L with "dialect": "extended"')
+
+
+def _short_months(day: int, months: Iterable[int], last: str) -> Iterator[str]:
+    """Of several months, some without the day: whoever means one month knows how long it is."""
+    chosen = tuple(months)
+    if len(chosen) > 1 and any(month_length(2023, month) < day for month in chosen):
+        yield f"short_months: months without day {day} are left out; for the last day of each month use {last}"

@@ -97,6 +97,8 @@ def _letter_words(item: str, name: Callable[[int], str]) -> str:
         return f"the {('first', 'second', 'third', 'fourth', 'fifth')[int(nth) - 1]} {name(int(day))}"
     if item == "LW":
         return "the last weekday"
+    if item.startswith("L-") and item.endswith("W"):
+        return f"the weekday nearest to day {item[2:-1]} before the last"
     if item.endswith("W"):
         return f"the weekday nearest to day {item[:-1]}"
     if item[0].isdigit():
