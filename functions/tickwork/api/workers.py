@@ -54,13 +54,16 @@ def add_worker_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
                 remedy=f"pools of this environment: {', '.join(pools)}",
             )
         body = body_of(app, LeaseIn)
+        asked_ms = ports.clock.monotonic_ms()
         leased = pulling.lease_runs(ports, pool, body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s)
-        return json_response({"runs": [_leased(one) for one in leased]})
+        # Read before what is left of the leases: the worker adds the two up, and may not come to more than there is.
+        waited_ms = ports.clock.monotonic_ms() - asked_ms
+        return json_response({"runs": [_leased(ports, one) for one in leased], "waited_ms": waited_ms})
 
 
-def _leased(one: Leased) -> dict[str, Any]:
+def _leased(ports: Ports, one: Leased) -> dict[str, Any]:
     """A started run: the fields of its message, what the start granted, and the receipt to hand back."""
-    granted = _granted(one.run, one.payload)
+    granted = _granted(ports, one.run, one.payload)
     return {**one.message, **granted, "receipt": one.receipt}
 
 
@@ -81,11 +84,11 @@ def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> dict[str, An
     result = worker_calls.start(ports, request, one.payload_id)
     if isinstance(result, Declined):
         return _declined(result)
-    return {"granted": True, **_granted(result.run, result.payload)}
+    return {"granted": True, **_granted(ports, result.run, result.payload)}
 
 
-def _granted(run: Run, payload: str | None) -> dict[str, Any]:
-    granted = {"token": run.token, "attempt": run.attempt, "lease_until": iso_ms(run.lease_until_ms)}
+def _granted(ports: Ports, run: Run, payload: str | None) -> dict[str, Any]:
+    granted = {"token": run.token, "attempt": run.attempt, **_lease(ports, run.lease_until_ms)}
     return granted | ({"payload": json.loads(payload)} if payload is not None else {})
 
 
@@ -96,7 +99,7 @@ def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> dict[str, Any]:
     if one.receipt:
         pulling.hide(ports, one.receipt, _seconds_left(ports, result.lease_until_ms) + 1)
     cancel = {"cancel": True} if result.cancel else {}
-    return {"accepted": True, "lease_until": iso_ms(result.lease_until_ms), **cancel}
+    return {"accepted": True, **_lease(ports, result.lease_until_ms), **cancel}
 
 
 def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> dict[str, Any]:
@@ -120,6 +123,11 @@ def _end(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> dict[str, Any]:
         return _declined(result)
     retry_at = {"retry_at": iso(result.retry_at_ms)} if result.retry_at_ms else {}
     return {"accepted": True, "status": result.status, **retry_at}
+
+
+def _lease(ports: Ports, until_ms: int) -> dict[str, Any]:
+    """Until when a lease lasts, for people; how long from now, for a worker whose clock is another (W14)."""
+    return {"lease_until": iso_ms(until_ms), "lease_ms": max(0, until_ms - ports.clock.now_ms())}
 
 
 def _seconds_left(ports: Ports, until_ms: int) -> int:

@@ -31,6 +31,8 @@ from tickwork.ports import InMessage, Ports, Poster
 WORKER = "push"
 LEASE_S = 30
 """Three times the longest exchange: no heartbeat is needed."""
+SPARE_MS = 1_000
+"""Of the lease after the exchange, to record what came of it: a tenth of a lease that `max_duration_s` makes short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,24 @@ def push_message(ports: Ports, pusher: Pusher, pool: str, message: InMessage) ->
     if wait_ms:
         pulling.hide(ports, receipt, -(-wait_ms // SECOND_MS))
         return False
+    asked_ms = ports.clock.monotonic_ms()
     started = pulling.start_message(ports, pool, message, WORKER, LEASE_S)
     if isinstance(started, Settled):
         return not started.kept
-    answer = pusher.poster.post(target, *_request(ports, pusher, started), timeout_ms=pushes.TIMEOUT_MS)
+    timeout_ms = _time_left_ms(ports, started, asked_ms)
+    if timeout_ms <= 0:
+        return False  # the attempt is lost when its lease lapses, and the message is hidden until then
+    answer = pusher.poster.post(target, *_request(ports, pusher, started), timeout_ms=timeout_ms)
     outcome = pushes.judge(answer, ports.clock.now_ms())
     _note_health(ports, key, read, outcome)
     return _end(ports, started, outcome)
+
+
+def _time_left_ms(ports: Ports, leased: Leased, asked_ms: int) -> int:
+    """How long the exchange may take: never past the attempt's lease (W14). `asked_ms`: monotonic, before the start."""
+    lease_ms = leased.run.lease_until_ms - ports.clock.now_ms()
+    trusted_ms = asked_ms + lease_ms - ports.clock.monotonic_ms()
+    return min(pushes.TIMEOUT_MS, trusted_ms - min(SPARE_MS, trusted_ms // 10))
 
 
 def _target_of(ports: Ports, message: InMessage) -> Target | None:
