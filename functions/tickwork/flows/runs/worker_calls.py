@@ -66,7 +66,7 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
             if decision.reason not in NOT_DUPLICATES:
                 ports.signals.count("runs.duplicate_total", reason=decision.reason)
             return decision
-        result = finishing.commit_end(ports, decision.writes) if decision.ends else commit(ports, *decision.writes)
+        result = finishing.commit_end(ports, decision.writes)
         if isinstance(result, Committed) and decision.ends:
             finishing.note_end(ports, request.key, decision.ends, decision.reason, now_ms)
             return Declined(decision.ends, discard=True)
