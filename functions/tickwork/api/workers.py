@@ -18,7 +18,7 @@ from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.runs.attempts import Declined, StartRequest
-from tickwork.flows.runs import pulling, worker_calls
+from tickwork.flows.runs import isolating, pulling, worker_calls
 from tickwork.flows.runs.finishing import Ended
 from tickwork.flows.runs.pulling import Leased
 from tickwork.ports import PUSH_POOL, Ports
@@ -58,12 +58,18 @@ def add_worker_routes(app: APIGatewayHttpResolver, ports: Ports) -> None:
         leased = pulling.lease_runs(ports, pool, body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s)
         # Read before what is left of the leases: the worker adds the two up, and may not come to more than there is.
         waited_ms = ports.clock.monotonic_ms() - asked_ms
-        return json_response({"runs": [_leased(ports, one) for one in leased], "waited_ms": waited_ms})
+        runs = [told for one in leased if (told := _leased(ports, one)) is not None]
+        return json_response({"runs": runs, "waited_ms": waited_ms})
 
 
-def _leased(ports: Ports, one: Leased) -> dict[str, Any]:
-    """A started run: the fields of its message, what the start granted, and the receipt to hand back."""
-    granted = _granted(ports, one.run, one.payload)
+def _leased(ports: Ports, one: Leased) -> dict[str, Any] | None:
+    """A started run: the fields of its message, what the start granted, and the receipt to hand back. None when its
+    payload is none: its lease lapses, and is recorded as lost."""
+    try:
+        granted = _granted(ports, one.run, one.payload)
+    except ValueError as error:
+        isolating.tell(ports, one.run.key.ref, error)
+        return None
     return {**one.message, **granted, "receipt": one.receipt}
 
 
@@ -72,12 +78,16 @@ def _bind(call: Callable[..., dict[str, Any]], *arguments: object) -> Callable[[
 
 
 def _answer(ports: Ports, ref: str, call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """One entry of a batch; a busy store fails this entry, not its neighbours."""
+    """One entry of a batch; whatever fails, fails this entry and not its neighbours (F14)."""
     try:
         return {"ref": ref, **call()}
     except WorldError as error:
         ports.signals.log("run_call_busy", ref=ref, error=repr(error))
         return {"ref": ref, "granted": False, "accepted": False, "reason": "busy", "discard": False}
+    except Exception as error:  # noqa: BLE001 - the others of the batch must not pay for it
+        isolating.tell(ports, ref, error)
+        declined = Declined(isolating.UNREADABLE, discard=False, retry_after_ms=isolating.TRY_AGAIN_S * SECOND_MS)
+        return {"ref": ref, **_declined(declined)}
 
 
 def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> dict[str, Any]:

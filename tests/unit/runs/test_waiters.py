@@ -294,3 +294,25 @@ def test_an_uncontended_run_pays_one_query_more_at_its_end_and_no_write(world: W
     written = [write.table for writes in world.store.commits[before:] for write in writes]
     assert written == [TIMERS, TIMERS, RESOURCES], "the try without slots, then the end with its slot"
     assert JOBS not in written
+
+
+@pytest.mark.parametrize("garbled", [{}, {"ref": "?", "pool": 7}, {"woken_at_ms": "late"}], ids=str)
+def test_a_row_that_cannot_be_read_holds_up_nobody(world: World, full: Holder, garbled: Item) -> None:
+    row = {"resource": "shop#printer", "slot": "~wait#0000000000001#x", **garbled}
+    world.store.commit([Put(RESOURCES, row, Anyway("garbled"))])
+    waiter = tagged(world)
+    refused(world, waiter)
+    assert world.complete(*full).status == lifecycle.SUCCEEDED
+    assert woken(world) == [waiter.ref]
+    world.must_start(waiter)
+    assert waiting(world) == []
+
+
+def test_a_waiter_of_a_newer_version_is_passed_over(world: World, full: Holder) -> None:
+    strange, waiter = tagged(world), tagged(world)
+    refused(world, strange)
+    refused(world, waiter)
+    item = world.item(strange) | {"status": "in_tongues"}
+    world.store.commit([Put(TIMERS, item, Anyway("a newer version's"))])
+    world.complete(*full)
+    assert woken(world) == [waiter.ref]

@@ -42,7 +42,10 @@ class Waiter:
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        return cls(item["resource"], item["slot"], item["ref"], item["pool"], item["woken_at_ms"])
+        """Tolerant: nothing rests on a row, and one that cannot be read must not hold up its resource."""
+        woken_at_ms = item.get("woken_at_ms")
+        woken_at_ms = woken_at_ms if isinstance(woken_at_ms, int) else 0
+        return cls(item["resource"], item["slot"], str(item.get("ref", "")), str(item.get("pool", "")), woken_at_ms)
 
     def key(self) -> Item:
         return {"resource": self.resource, "slot": self.place}

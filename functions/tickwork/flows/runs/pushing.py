@@ -24,7 +24,7 @@ from tickwork.core.runs.breaker import Breaker
 from tickwork.core.runs.push_targets import Target, parse_target
 from tickwork.core.runs.pushes import Answer, Outcome
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import pulling, worker_calls
+from tickwork.flows.runs import isolating, pulling, worker_calls
 from tickwork.flows.runs.pulling import Leased, Settled
 from tickwork.ports import InMessage, Ports, Poster
 
@@ -66,7 +66,10 @@ def push_message(ports: Ports, pusher: Pusher, pool: str, message: InMessage) ->
         return False  # the attempt is lost when its lease lapses, and the message is hidden until then
     answer = pusher.poster.post(target, *_request(ports, pusher, started), timeout_ms=timeout_ms)
     outcome = pushes.judge(answer, ports.clock.now_ms())
-    _note_health(ports, key, read, outcome)
+    try:
+        _note_health(ports, key, read, outcome)
+    except WorldError as error:
+        ports.signals.log("push_health_not_noted", error=repr(error))  # what was pushed is still recorded
     return _end(ports, started, outcome)
 
 
@@ -157,22 +160,25 @@ def _end(ports: Ports, leased: Leased, outcome: Outcome) -> bool:
 
 
 def push_batch(ports: Ports, pusher: Pusher, pool: str, messages: Mapping[str, InMessage]) -> list[str]:
-    """Work a batch off; the ids of the messages that must stay. A busy store keeps its message, not the others'."""
-    kept = []
-    for message_id, message in messages.items():
-        try:
-            done = push_message(ports, pusher, pool, message)
-        except WorldError as error:
-            ports.signals.log("push_failed", error=repr(error))
-            done = False
-        if not done:
-            kept.append(message_id)
-    return kept
+    """Work a batch off; the ids of the messages that must stay. What fails keeps its own message, not the others'."""
+    return [name for name, message in messages.items() if not _push_alone(ports, pusher, pool, message)]
+
+
+def _push_alone(ports: Ports, pusher: Pusher, pool: str, message: InMessage) -> bool:
+    """Push a message; whatever fails, fails this one (F14)."""
+    try:
+        return push_message(ports, pusher, pool, message)
+    except WorldError as error:
+        ports.signals.log("push_failed", error=repr(error))
+    except Exception as error:  # noqa: BLE001 - one target or message must not end the loop
+        isolating.tell(ports, message.body[:200], error)
+        pulling.hide(ports, pulling.receipt_of(pool, message.receipt), isolating.TRY_AGAIN_S)
+    return False
 
 
 def push_some(ports: Ports, pusher: Pusher, pool: str, *, wait_s: int) -> int:
     """Receive one message and work it off; how many there were (0 or 1). What a loop of a pushing process calls."""
     found = list(pulling.receive(ports, pool, 1, wait_s))
     for message in found:
-        push_message(ports, pusher, pool, message)
+        _push_alone(ports, pusher, pool, message)
     return len(found)

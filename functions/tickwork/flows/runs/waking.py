@@ -54,7 +54,12 @@ def _woken(ports: Ports, waiter: Waiter) -> bool:
     """Whether the waiter has been woken; False: it is nobody, or somebody else's."""
     now_ms = ports.clock.now_ms()
     try:
-        run = reading.read_run(ports, parse_ref(waiter.ref))
+        key = parse_ref(waiter.ref)
+    except ValueError:  # of no run: it is in nobody's way any more
+        commit(ports, waiters.leave(waiter))
+        return False
+    try:
+        run = reading.read_run(ports, key)
         if run is None or not waiters.still_waits(waiter, run, now_ms):
             commit(ports, waiters.leave(waiter))
             return False
