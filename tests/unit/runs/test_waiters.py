@@ -316,3 +316,18 @@ def test_a_waiter_of_a_newer_version_is_passed_over(world: World, full: Holder) 
     world.store.commit([Put(TIMERS, item, Anyway("a newer version's"))])
     world.complete(*full)
     assert woken(world) == [waiter.ref]
+
+
+def test_when_all_holders_have_died_one_that_notices_has_the_next_look(world: World) -> None:
+    three = Resource("db", 3)
+    for _ in range(3):
+        world.must_start(tagged(world, three))
+    late = [tagged(world, three) for _ in range(3)]
+    for key in late:
+        refused(world, key)
+    world.after(100)
+    world.must_start(late[0])
+    for key in late[1:]:
+        assert key.ref in woken(world)
+        world.must_start(key, message=world.message(key))
+    assert waiting(world) == []

@@ -104,6 +104,8 @@ def _recovered(ports: Ports, line: _Line, ahead: int, claim: str) -> Grab | None
     limit = line.resource.max_concurrency
     others = sum(1 for slot in line.slots if slot.number != grab.number and slot.holder != line.me.ref)
     if not ahead and grab.number < limit and others < limit:
+        if grab.standing is None:
+            waking.wake_oldest(ports, [line.me.resource])  # where one holder has died others may have: the next looks
         return grab
     if grab.standing is not None:
         commit(ports, slots.sweep(line.me.resource, grab))
