@@ -331,3 +331,15 @@ def test_when_all_holders_have_died_one_that_notices_has_the_next_look(world: Wo
         assert key.ref in woken(world)
         world.must_start(key, message=world.message(key))
     assert waiting(world) == []
+
+
+def test_one_who_came_and_found_the_slot_taken_is_woken_by_the_next_end(world: World) -> None:
+    older, holder = tagged(world), tagged(world)
+    token = world.must_start(holder).token
+    waiter = tagged(world)
+    refused(world, waiter)
+    world.complete(holder, token)
+    token = world.must_start(older).token  # due before it, and late
+    refused(world, waiter)
+    world.complete(older, token)
+    assert woken(world) == [waiter.ref] * 2
