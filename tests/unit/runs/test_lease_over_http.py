@@ -162,3 +162,16 @@ def test_a_start_asked_again_says_what_is_left(world: World, api: ApiUnderTest) 
         (answer,) = api.call("POST", "/runs:start", {"worker": "w1", "runs": [entry]})[1]["runs"]
         assert answer["lease_ms"] == left_ms
         world.after(10)
+
+
+def test_a_long_poll_says_how_long_it_has_waited(world: World, api: ApiUnderTest, queue: WorldQueue) -> None:
+    due(world, 1)
+    right = queue.receive
+
+    def receive(*arguments: Any, **named: Any) -> Any:
+        world.after(7)
+        return right(*arguments, **named)
+
+    queue.receive = receive  # type: ignore[method-assign]
+    _, answer = api.call("POST", "/pools/default:lease", {"worker": "w1", "lease_s": 60, "wait_s": 20})
+    assert (answer["waited_ms"], answer["runs"][0]["lease_ms"]) == (7_000, 60_000)

@@ -252,3 +252,21 @@ def test_a_start_that_was_answered_too_late_is_not_pushed(world: PushWorld) -> N
     assert world.poster.posts == []
     assert world.run(key).status == lifecycle.RUNNING
     assert not world.queue.gone, "its message brings the next attempt"
+
+
+def test_an_exchange_is_bounded_by_the_monotonic_clock_whatever_the_wall_clock_does(world: PushWorld) -> None:
+    world.push_timer(max_duration_s=10)
+    world.scan()
+    right, clock = world.store.commit, world.clock
+    passed_ms = 0
+    clock.monotonic_ms = lambda: passed_ms  # type: ignore[method-assign]
+
+    def slow(writes: Any) -> Any:
+        nonlocal passed_ms
+        passed_ms = 4_000
+        clock.at_ms -= 60_000  # set back meanwhile
+        return right(writes)
+
+    world.store.commit = slow  # type: ignore[method-assign]
+    push_some(world.ports, world.pusher, "push", wait_s=0)
+    assert world.poster.timeouts_ms == [5_400], "what is left of ten seconds, less a tenth"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from tests.support.worker_bench import Bench, FakeApi, HandClock, message
+from tests.support.worker_bench import QUEUE, Bench, FakeApi, FakeSqs, HandClock, message
 from tests.unit.worker.test_worker_lambdas import Invocation
 from tests.unit.worker.test_worker_leases import LEASE_S, Scene
 from tickwork.worker import App, Context, LeaseLost
+from tickwork.worker.beating import BEAT_S_MIN
+from tickwork.worker.clock import WorkerClock
 from tickwork.worker.lambdas import lambda_handler
-from tickwork.worker.sources import LeaseSource
+from tickwork.worker.process import Worker, WorkerOptions
+from tickwork.worker.sources import LeaseSource, SqsSource
 
 ASKED_S, BOUND_S = 300, 60
 
@@ -46,11 +50,14 @@ def test_a_lease_that_a_heartbeat_cannot_lengthen_is_given_up_when_it_ends() -> 
     left_ms = lambda _: {"accepted": True, "lease_ms": int(max(0, ends_s - held.clock.at_s) * 1_000)}  # noqa: E731
     held.api.answers["/runs:heartbeat"] = left_ms
     (delivery,) = held.active
+    beats_s: list[float] = []
     while not delivery.stop.is_lost:
-        held.clock.at_s += 0.25
+        held.clock.at_s += 0.125
         held.worker._beats.step()
-    assert ends_s <= held.clock.at_s <= ends_s + 0.25
-    assert len(held.api.of("/runs:heartbeat")) < 20, "not more and more often towards the end"
+        if delivery.beaten_at_s not in beats_s:
+            beats_s.append(delivery.beaten_at_s)
+    assert ends_s <= held.clock.at_s <= ends_s + 0.125
+    assert min(later - earlier for earlier, later in pairwise(beats_s)) >= BEAT_S_MIN, "not ever more often"
 
 
 def test_it_is_given_up_also_while_a_heartbeat_waits_for_its_answer() -> None:
@@ -58,6 +65,34 @@ def test_it_is_given_up_also_while_a_heartbeat_waits_for_its_answer() -> None:
     held.clock.at_s += BOUND_S
     held.worker._beats.give_up_outlasted()  # what the other thread does
     assert held.active[0].stop.is_lost
+
+
+def test_a_heartbeat_without_an_answer_does_not_keep_the_job_running() -> None:
+    """On real threads: the one that beats is stuck until the job has been stopped."""
+    app, stopped, stopping = App(), threading.Event(), threading.Event()
+
+    @app.job("job")
+    def job(ctx: Context) -> None:
+        try:
+            for _ in range(1_500):
+                threading.Event().wait(0.01)
+        except LeaseLost:
+            stopped.set()
+            raise
+
+    api, sqs = FakeApi(), FakeSqs()
+    api.answers["/runs:start"] = lambda _: granted(900)
+    api.answers["/runs:heartbeat"] = lambda _: {"accepted": stopped.wait(20)}
+    sqs.batches.append([message()])
+    clients: Any = {"sqs": sqs, "control": sqs, "api": api}
+    source = SqsSource(queue_url=QUEUE, worker="w", stopping=stopping, clock=WorkerClock(), **clients)
+    worker = Worker(app, source, clients["api"], WorkerOptions(1, grace_s=0), stopping)
+    running = threading.Thread(target=worker.run, daemon=True)
+    running.start()
+    assert stopped.wait(10), "while the heartbeat was waiting"
+    worker.stop()
+    running.join(10)
+    assert api.of("/runs:complete") == []
 
 
 def test_a_start_answered_after_its_lease_had_ended_is_not_begun() -> None:

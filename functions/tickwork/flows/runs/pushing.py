@@ -75,8 +75,8 @@ def push_message(ports: Ports, pusher: Pusher, pool: str, message: InMessage) ->
 
 def _time_left_ms(ports: Ports, leased: Leased, asked_ms: int) -> int:
     """How long the exchange may take: never past the attempt's lease (W14). `asked_ms`: monotonic, before the start."""
-    lease_ms = leased.run.lease_until_ms - ports.clock.now_ms()
-    trusted_ms = asked_ms + lease_ms - ports.clock.monotonic_ms()
+    granted_ms = leased.run.lease_until_ms - leased.run.started_at_ms
+    trusted_ms = asked_ms + granted_ms - ports.clock.monotonic_ms()
     return min(pushes.TIMEOUT_MS, trusted_ms - min(SPARE_MS, trusted_ms // 10))
 
 
