@@ -22,6 +22,10 @@ bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside b
 bench-reconciler: $(VENV)/.dev ## One run of the reconciler at the design scale: 200,000 definitions, 50 million runs a day
 	$(BENCH) benchmarks.reconciler $(ARGS)
 
+.PHONY: bench-slots
+bench-slots: $(VENV)/.dev ## How long runs wait for a slot at 95% load after a burst, beside first come, first served
+	$(BENCH) benchmarks.slots $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Fire lag on the deployed local stack by stage: steady, a burst, the highest rate (ARGS="--lead 20")
 	$(BENCH) benchmarks.lag $(ARGS)

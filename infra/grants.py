@@ -57,7 +57,7 @@ API = Grants(
         CLIENT_KEYS: (GET, GET_MANY, PUT),
         CALENDARS: (GET, GET_MANY, PUT),
         PAYLOADS: (GET, PUT),
-        RESOURCES: (QUERY, PUT, DELETE),
+        RESOURCES: (GET, QUERY, PUT, DELETE),
     },
     indexes={
         (TIMERS, BY_JOB): (QUERY,),

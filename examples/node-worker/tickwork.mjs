@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 const LEASE_S = 60;
 const WAIT_S = 10;
 const PAUSE_MS = 2_000;
+const BEAT_MS_MIN = 500; // near the end of max_duration_s less and less is left, and no heartbeat lengthens it
 const COMPLETE_ROUNDS_MAX = 20;
 
 /** Throw it from a job when no retry can help: the run is dead-lettered at once. */
@@ -57,11 +58,14 @@ export class Worker {
   async #lease(max) {
     try {
       const body = { worker: this.name, max, lease_s: this.leaseS, wait_s: WAIT_S };
+      const askedAt = performance.now();
       // Not aborted by `stop`: runs in an answer nobody reads would wait for their lease to lapse.
       const path = `/pools/${encodeURIComponent(this.pool)}:lease`;
       const answer = await this.#post(path, body, (WAIT_S + 10) * 1000);
       if (answer.retry_after_s) await this.#pause(answer.retry_after_s * 1000);
-      return answer.runs;
+      // The platform says how long it kept the question waiting: its answer, and what it says of leases, is no older.
+      const answeredAt = answer.waited_ms === undefined ? performance.now() : askedAt + answer.waited_ms;
+      return answer.runs.map((run) => ({ ...run, lease: this.#leaseOf(run, answeredAt) }));
     } catch (error) {
       this.log(`lease failed: ${error.message}`);
       await this.#pause(PAUSE_MS);
@@ -71,6 +75,13 @@ export class Worker {
 
   async #pause(ms) {
     await sleep(ms, undefined, { signal: this.stopping.signal }).catch(() => {});
+  }
+
+  /** A lease as the answer grants it, by our own clock and from before it was asked for. An older platform does not
+   *  say how long it lasts: then as long as was asked for. */
+  #leaseOf(answer, askedAt) {
+    const ms = answer.lease_ms ?? this.leaseS * 1000;
+    return { ms, endsAt: askedAt + ms };
   }
 
   async #attempt(run) {
@@ -95,23 +106,37 @@ export class Worker {
     await beats;
   }
 
-  /** A heartbeat each third of the lease. Two failed ones, or one that is refused, and the job must stop. */
+  /** A heartbeat each third of the lease. Two failed ones, or one that is refused, or a lease that is over, and the
+   *  job must stop. */
   async #beat(run, stop, done) {
     let failed = 0;
+    let lease = run.lease;
+    let end = this.#stopAt(lease, run, stop);
     while (!done.aborted && !(stop.signal.reason instanceof LeaseLost)) {
-      await sleep((this.leaseS * 1000) / 3, undefined, { signal: done }).catch(() => {});
-      if (done.aborted) return;
+      await sleep(Math.max(BEAT_MS_MIN, lease.ms / 3), undefined, { signal: done }).catch(() => {});
+      if (done.aborted) break;
+      const askedAt = performance.now();
       let answer = { accepted: false, reason: "busy" };
       try {
         const body = { runs: [{ ref: run.ref, token: run.token, lease_s: this.leaseS, receipt: run.receipt }] };
-        answer = (await this.#post("/runs:heartbeat", body, (this.leaseS * 1000) / 6)).runs[0];
+        answer = (await this.#post("/runs:heartbeat", body, lease.ms / 6)).runs[0];
       } catch (error) {
         this.log(`heartbeat failed: ${error.message}`);
       }
       if (answer.cancel) stop.abort(new RunCancelled(run.run_id));
       failed = answer.accepted ? 0 : failed + 1;
+      if (answer.accepted) {
+        lease = this.#leaseOf(answer, askedAt);
+        clearTimeout(end);
+        end = this.#stopAt(lease, run, stop);
+      }
       if (!answer.accepted && (answer.reason !== "busy" || failed >= 2)) stop.abort(new LeaseLost(run.run_id));
     }
+    clearTimeout(end);
+  }
+
+  #stopAt(lease, run, stop) {
+    return setTimeout(() => stop.abort(new LeaseLost(run.run_id)), Math.max(0, lease.endsAt - performance.now()));
   }
 
   /** Until it is accepted or refused, or the lease is gone: then nothing may be completed. */

@@ -27,6 +27,7 @@ FOUND_BY = {
     "never_beats": "beats_each_third",
     "ignores_failed_beats": "stops_after_two_failed_beats",
     "completes_a_lost_run": "stops_after_two_failed_beats",
+    "trusts_the_lease_it_asked_for": "trusts_the_lease_of_the_answer",
     "lets_messages_reappear": "beats_each_third",
     "takes_more_than_it_can_run": "takes_only_what_it_can_run",
     "keeps_what_it_received_too_late": "gives_back_what_it_has_not_started",
@@ -47,17 +48,17 @@ NODE_WORKER = ROOT / "examples" / "node-worker" / "worker.mjs"
 @pytest.mark.parametrize(
     ("mode", "command", "rules"),
     [
-        (SQS, SDK, 19),
-        (LEASE, f"{SDK} --lease --lease-s 3", 14),
+        (SQS, SDK, 20),
+        (LEASE, f"{SDK} --lease --lease-s 3", 15),
         (
             LAMBDA,
             f"{PYTHON} -m tickwork.conformance.event_source tickwork.conformance.lambda_jobs:handler",
-            12,
+            13,
         ),
         pytest.param(
             LEASE,
             f"{NODE} {shlex.quote(str(NODE_WORKER))}",
-            14,
+            15,
             marks=pytest.mark.skipif(NODE is None, reason="needs Node"),
         ),
     ],

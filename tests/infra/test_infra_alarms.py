@@ -34,6 +34,7 @@ NOT_ALARMED = {
     "runs.dead_lettered_total": "the team's: its handler fails",
     "runs.replayed_total": "somebody is at it",
     "runs.no_slot_total": "a limit at work",
+    "resources.woken_total": "a limit at work",
     "schedules.second_reader_differed_total": "said to the person who registers; nothing is wrong with what fires",
     "local.threads_failed_total": "of processes on one's own machine, which publish no metric",
 }

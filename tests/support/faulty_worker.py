@@ -86,6 +86,14 @@ def completes_a_lost_run() -> None:
 
 
 @fault
+def trusts_the_lease_it_asked_for() -> None:
+    def make(extend: Any) -> Any:
+        return lambda self, answer, asked_at_s: extend(self, {}, asked_at_s)
+
+    replace(Delivery, "extend", make)
+
+
+@fault
 def lets_messages_reappear() -> None:
     replace(SqsSource, "hold", lambda _: lambda self, deliveries: None)
 

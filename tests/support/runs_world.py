@@ -24,8 +24,8 @@ from tickwork.ports import Layout, Ports, Store
 from tickwork.testing.memory import MemoryStore
 
 
-class Crash(Exception):
-    """The process ends here."""
+class Crash(BaseException):
+    """The process ends here: nothing in it can catch that."""
 
 
 class WatchedStore:

@@ -31,6 +31,7 @@ TOGETHER: dict[str, frozenset[str]] = {
             "runs.bad_messages_total",
             "resources.foreign_slot_total",
             "api.internal_errors_total",
+            "runs.internal_errors_total",
         }
     ),
     STRAIN: frozenset(

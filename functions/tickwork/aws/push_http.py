@@ -52,7 +52,7 @@ class SocketPoster:
                 return answer
             try:
                 onward = parse_target(urljoin(target.origin + target.path, location), allow_private=self._allow_private)
-            except CallerError as error:
+            except (CallerError, ValueError) as error:  # ValueError: what somebody sent as a Location is no URL
                 return Answer(0, error_class="AddressRefused", detail=f"redirected to a place that is refused: {error}")
             if (target.scheme, onward.scheme) == ("https", "http"):
                 return Answer(0, error_class="AddressRefused", detail="redirected from https to http")

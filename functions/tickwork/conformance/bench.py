@@ -61,13 +61,11 @@ class Bench:
     # --- what a scenario does ----------------------------------------------------------------------------------------
 
     def send(self, *, work_s: float = 0.0, then: str = "succeed", **options: Any) -> Scripted:
-        """Put a run of the job `conformance` into the queue. Options: the scripts, `lease_s`, `handler`, `raw`."""
+        """Put a run of the job `conformance` into the queue. Options: answers, `bound_s`, `lease_s`, `raw`, ..."""
         self._count += 1
         ref = f"main#0000#29746040|30#conformance#job#{self._count}"
         payload = {"report": self.platform.report_url, "work_s": work_s, "then": then}
-        changes = {
-            name: options.pop(name) for name in ("lease_s", "handler", "attempt", "retry_ref") if name in options
-        }
+        changes = {name: options.pop(name) for name in _OF_MESSAGE if name in options}
         return self.platform.send(Scripted(ref, ready_message(ref, payload, **changes), **options))
 
     def begin(self) -> None:

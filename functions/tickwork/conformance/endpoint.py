@@ -6,6 +6,7 @@ import hashlib
 import json
 import select
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,9 @@ class _Handler(HttpHandler):
             return {}
         if self.path.startswith("/pools/") and self.path.endswith(":lease"):
             wait_s = min(20.0, float(body.get("wait_s", 0)))
-            return {"runs": self.world.lease(int(body.get("max", 1)), float(body["lease_s"]), wait_s, self._is_open)}
+            asked_s = time.monotonic()
+            runs = self.world.lease(int(body.get("max", 1)), float(body["lease_s"]), wait_s, self._is_open)
+            return {"runs": runs, "waited_ms": int((time.monotonic() - asked_s) * 1000)}
         calls: dict[str, Callable[[Any], Any]] = {
             "/runs:start": lambda entry: self.world.start(body["worker"], entry),
             "/runs:heartbeat": self.world.heartbeat,

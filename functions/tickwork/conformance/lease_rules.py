@@ -68,6 +68,24 @@ def stops_after_two_failed_beats(bench: Bench) -> None:
     is_kept(bench, run)
 
 
+@scenario(SQS, LEASE, LAMBDA)
+def trusts_the_lease_of_the_answer(bench: Bench) -> None:
+    """A lease granted for less than was asked for is trusted for that only: the job is stopped when it ends"""
+    bound_s = 2.0
+    run = bench.send(work_s=8, lease_s=60, bound_s=bound_s, heartbeat=[None, AWAY])
+    bench.begin()
+    bench.wait_for("began", run, "it runs")
+    run.leased_until_s = float("inf")  # nobody gets it meanwhile
+    run.visible_at_s = float("inf")
+    bench.wait_for("stopped", run, "the job is stopped")
+    lasted_s = bench.platform.of("stopped", run.ref)[0].at_s - bench.platform.of("start", run.ref)[0].at_s
+    bench.check(lasted_s < bound_s + 0.8, f"when its {bound_s:.0f} s are over (after {lasted_s:.1f} s)")
+    bench.rest(0.5)
+    bench.never("ended", run, "the job did not go on to its end")
+    bench.never("complete", run, "it is not completed")
+    is_kept(bench, run)
+
+
 @scenario(SQS, LEASE)
 def stops_at_a_refused_beat(bench: Bench) -> None:
     """A heartbeat refused with stale_token stops the job at once: another has the run"""

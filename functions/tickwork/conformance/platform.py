@@ -46,6 +46,9 @@ class Scripted:
     token: int = 0
     attempt: int = 0
     leased_until_s: float = 0.0
+    bound_s: float = float("inf")
+    """No lease lasts longer than this from its start, whatever is asked for."""
+    stop_at_s: float = float("inf")
     ended: bool = False
     visible_at_s: float = 0.0
     deleted: bool = False
@@ -182,8 +185,7 @@ class Platform:
         def extend() -> Entry:
             if entry["token"] != run.token or run.ended:
                 return {"accepted": False, "reason": "stale_token", "discard": run.ended}
-            run.leased_until_s = time.monotonic() + float(entry["lease_s"])
-            return {"accepted": True, "lease_until": "2026-11-30T02:01:00.000Z"}
+            return {"accepted": True, **self._lease(run, float(entry["lease_s"]))}
 
         return _answer(run, "heartbeat", extend)
 
@@ -203,14 +205,21 @@ class Platform:
     def _grant(self, run: Scripted, lease_s: float) -> Entry:
         run.token += 1
         run.attempt += 1
-        run.leased_until_s = time.monotonic() + lease_s
+        run.stop_at_s = time.monotonic() + run.bound_s
         return {
             "granted": True,
             "token": run.token,
             "attempt": run.attempt,
-            "lease_until": "2026-11-30T02:01:00.000Z",
+            **self._lease(run, lease_s),
             "new_in_a_later_version": {"ignore": "it"},
         }
+
+    def _lease(self, run: Scripted, lease_s: float) -> Entry:
+        """Extend a lease, and say how long it lasts. The wall-clock time is of another day: no worker may go by it."""
+        now_s = time.monotonic()
+        run.leased_until_s = min(now_s + lease_s, run.stop_at_s)
+        left_ms = max(0, int((run.leased_until_s - now_s) * 1000))
+        return {"lease_until": "2026-11-30T02:01:00.000Z", "lease_ms": left_ms}
 
     def _find(self, entry: Entry) -> Scripted:
         return self.runs[entry["ref"]]

@@ -1,7 +1,8 @@
 """Heartbeats: keep the leases of what runs, and stop what has lost its own.
 
-Protects W3 and W11. One thread does nothing else; no call it makes waits longer than a fraction of a lease, and
-what it tells the queue is handed to another thread, so that neither a busy job nor a slow queue can starve it.
+Protects W3, W11 and W14. One thread does nothing else; no call it makes waits longer than a fraction of a lease, and
+what it tells the queue is handed to another thread, so that neither a busy job nor a slow queue can starve it. A
+second thread makes no call at all: it stops what has outlasted its lease while the first one waits for an answer.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ FAILED_BEATS_MAX = 2
 """After two failed heartbeats the attempt is given up (spec W3): at two thirds of the lease, while it still holds."""
 BEATS_PER_CALL_MAX = 25
 CALL_S_MAX = 5.0
+BEAT_S_MIN = 0.5
+"""Between two heartbeats: of an attempt that nears `max_duration_s` less and less is left, and no beat lengthens it."""
 
 
 class BeatApi(Protocol):
@@ -50,14 +53,25 @@ class Heartbeats:
                 # Without heartbeats every run of this worker would be lost: never let the thread end.
                 log.exception("heartbeat step failed")
 
+    def watch_until(self, done: threading.Event) -> None:
+        """Give up what has outlasted its lease, also while a heartbeat waits for its answer."""
+        while not self._clock.wait(done, LOOK_S):
+            self.give_up_outlasted()
+
+    def give_up_outlasted(self) -> None:
+        """Stop the runs whose lease is over by our own clock: it was not extended, cannot be extended any more, or
+        the process or the machine stood still."""
+        now_s = self._clock.now_s()
+        for delivery in self._running():
+            if now_s >= delivery.lease_ends_s and not delivery.stop.is_lost:
+                _stop(delivery, "the lease's time is over")
+
     def step(self) -> None:
         """Beat for every lease of which a third has passed; give up those whose time is over by our own clock."""
+        self.give_up_outlasted()
         now_s = self._clock.now_s()
         held = [delivery for delivery in self._running() if not delivery.stop.is_lost]
-        for delivery in held:
-            if now_s >= delivery.lease_ends_s:
-                _stop(delivery, "the lease's time is over")  # the process or the machine stood still
-        due = [d for d in held if not d.stop.is_lost and now_s - d.beaten_at_s >= d.lease_s / 3]
+        due = [d for d in held if now_s - d.beaten_at_s >= max(BEAT_S_MIN, d.trust_s / 3)]
         due.sort(key=lambda delivery: delivery.lease_ends_s)
         for begin in range(0, len(due), BEATS_PER_CALL_MAX):
             self._beat(due[begin : begin + BEATS_PER_CALL_MAX])
@@ -90,7 +104,7 @@ def _take(delivery: Delivery, answer: dict[str, Any], asked_at_s: float) -> None
     if answer.get("cancel") or reason == "cancelled":
         delivery.call.stop(RunCancelled)
     if answer.get("accepted"):
-        delivery.extend(asked_at_s)
+        delivery.extend(answer, asked_at_s)
     else:
         delivery.beaten_at_s = asked_at_s
         delivery.failed_beats += 1

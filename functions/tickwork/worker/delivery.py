@@ -38,6 +38,8 @@ class Delivery:
     attempt: int = 0
     payload: Any = None
     beaten_at_s: float = 0.0
+    trust_s: float = 0.0
+    """How long the lease was good for when it was last granted: the heartbeat goes by a third of this."""
     lease_ends_s: float = 0.0
     failed_beats: int = 0
     stop: StopFlag = field(default_factory=StopFlag)
@@ -102,14 +104,17 @@ class Delivery:
         return {"claim": self.claim, **passed_on, "lease_s": self.lease_s}
 
     def grant(self, answer: dict[str, Any], asked_at_s: float) -> None:
-        """The lease is trusted from the moment it was asked for, not from the answer."""
+        """Take what a start granted."""
         self.token = int(answer["token"])
         self.attempt = int(answer["attempt"])
         self.payload = answer.get("payload", self.payload)
-        self.extend(asked_at_s)
+        self.extend(answer, asked_at_s)
 
-    def extend(self, asked_at_s: float) -> None:
-        self.beaten_at_s, self.lease_ends_s, self.failed_beats = asked_at_s, asked_at_s + self.lease_s, 0
+    def extend(self, answer: dict[str, Any], asked_at_s: float) -> None:
+        """The lease is trusted as long as the answer says (W14), from the moment it was asked for: the platform may
+        have granted less than was wanted, and no wall clock of two hosts is compared."""
+        self.trust_s = _granted_s(answer, self.lease_s)
+        self.beaten_at_s, self.lease_ends_s, self.failed_beats = asked_at_s, asked_at_s + self.trust_s, 0
 
     def context(self, payload: object) -> Context:
         return Context(
@@ -125,6 +130,15 @@ class Delivery:
             traceparent=self.traceparent,
             _stop=self.stop,
         )
+
+
+def _granted_s(answer: dict[str, Any], asked_for_s: int) -> float:
+    """How long a lease lasts by the answer that granted it. A platform of an older version does not say: then what
+    was asked for."""
+    lease_ms = answer.get("lease_ms")
+    if isinstance(lease_ms, bool) or not isinstance(lease_ms, int | float):
+        return float(asked_for_s)
+    return max(0.0, lease_ms / 1000)
 
 
 def _instant(text: str) -> datetime:

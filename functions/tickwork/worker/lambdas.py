@@ -3,7 +3,8 @@
     handler = lambda_handler(app)
 
 The event source must report batch item failures. Nothing beats here, so a lease is asked for that outlasts the
-function's time; a function that is cut off loses its attempt when that lease lapses, like any worker that dies.
+function's time; a function that is cut off loses its attempt when that lease lapses, like any worker that dies. A job
+that outlasts the lease which was granted (it may be shorter, `max_duration_s`) is stopped.
 Protects W2: a record counts as done only when its complete was accepted or the API says to discard it.
 """
 
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
 from tickwork.core.runs.attempts import LEASE_S_MAX
 from tickwork.worker.app import App
-from tickwork.worker.calling import call_job
+from tickwork.worker.calling import Outcome, call_job
 from tickwork.worker.clock import WorkerClock
 from tickwork.worker.completing import Completer
+from tickwork.worker.context import LeaseLost
 from tickwork.worker.delivery import BadMessage, Delivery
 
 if TYPE_CHECKING:
@@ -110,10 +112,23 @@ class _Batch:
             if not answer.get("discard") and self._show is not None:
                 self._show(delivery, answer)
             return bool(answer.get("discard"))
-        outcome = call_job(self._app, delivery)
+        outcome = self._call(delivery)
         if outcome is not None:
             self._completer.send([(delivery, outcome)])
         return delivery in self._done
+
+    def _call(self, delivery: Delivery) -> Outcome | None:
+        """The job, for as long as its lease can be trusted (W14)."""
+        left_s = delivery.lease_ends_s - self._clock.now_s()
+        if left_s <= 0:
+            delivery.call.stop(LeaseLost)
+        watch = threading.Timer(max(0.0, left_s), delivery.call.stop, (LeaseLost,))
+        watch.daemon = True
+        watch.start()
+        try:
+            return call_job(self._app, delivery)
+        finally:
+            watch.cancel()
 
     def _start(self, delivery: Delivery) -> dict[str, Any]:
         asked_at_s = self._clock.now_s()

@@ -73,8 +73,12 @@ class Worker:
     def run(self) -> bool:
         """Work until stopped. False when runs had to be given up at the end of the grace time."""
         beats_done = threading.Event()
-        beats = threading.Thread(target=self._beats.beat_until, args=(beats_done,), name="heartbeats", daemon=True)
-        beats.start()
+        keepers = [
+            threading.Thread(target=keep, args=(beats_done,), name=name, daemon=True)
+            for name, keep in (("heartbeats", self._beats.beat_until), ("lease ends", self._beats.watch_until))
+        ]
+        for keeper in keepers:
+            keeper.start()
         self._completer.start()
         pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="job")
         log.info("worker started", extra={"facts": {"handlers": self._app.names}})
@@ -87,7 +91,8 @@ class Worker:
             self._hurry.set()
             self._completer.stop(timeout_s=1.0)
             beats_done.set()
-            beats.join(timeout=1.0)
+            for keeper in keepers:
+                keeper.join(timeout=1.0)
             given_up = self.active()
             if not given_up:
                 self._source.close()
@@ -111,6 +116,7 @@ class Worker:
     def work_off(self, delivery: Delivery) -> None:
         """One attempt, from its function's call to the report of its outcome."""
         outcome = None
+        self._beats.give_up_outlasted()  # a start that was answered too late is not begun
         try:
             outcome = call_job(self._app, delivery)
         finally:

@@ -7,6 +7,7 @@ a claim was lost. The queue is not the record: a failed delete or visibility cha
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -80,7 +81,7 @@ class SqsSource:
 
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Hide the messages as long as the leases last: if this worker dies, they come back just then."""
-        self._queue_calls.submit(self._show, [(delivery, delivery.lease_s + 1) for delivery in deliveries])
+        self._queue_calls.submit(self._show, [(delivery, math.ceil(delivery.trust_s) + 1) for delivery in deliveries])
 
     def drop(self, deliveries: Sequence[Delivery]) -> None:
         for batch in _batches(deliveries):
@@ -221,19 +222,26 @@ class LeaseSource:
         if not runs:  # as many as may have waited already: the rest of the wait is ours
             self._clock.wait(self._stopping, min(int(answer.get("retry_after_s", 0)), self._wait_s))
             return []
-        # A lease began somewhere between the question and the answer of a long poll: after a long wait the first
-        # heartbeat is due at once, and settles it.
         granted = []
         for run in runs:
             try:
-                delivery = Delivery.of("", run | {"lease_s": self._lease_s}, "")
-                delivery.grant(run, self._clock.now_s())
+                granted.append(self._delivery(run, asked_at_s, answer.get("waited_ms")))
             except (BadMessage, KeyError, TypeError, ValueError) as error:
                 log.error("bad run in a lease", extra={"facts": {"error": str(error)}})
-                continue
-            delivery.beaten_at_s = min(asked_at_s, delivery.beaten_at_s)
-            granted.append(delivery)
         return granted
+
+    def _delivery(self, run: dict[str, Any], asked_at_s: float, waited_ms: int | None) -> Delivery:
+        """A lease began somewhere within a long poll. The platform says how long it kept the question waiting, by its
+        own monotonic clock: its answer is no older than that. An older one does not say: then the first heartbeat is
+        due at once after a long wait, and settles it."""
+        delivery = Delivery.of("", run | {"lease_s": self._lease_s}, "")
+        now_s = self._clock.now_s()
+        if waited_ms is not None:
+            delivery.grant(run, min(now_s, asked_at_s + waited_ms / 1000))
+            return delivery
+        delivery.grant(run, now_s)
+        delivery.beaten_at_s = asked_at_s
+        return delivery
 
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Nothing to do: there is no message to hide."""

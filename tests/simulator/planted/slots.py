@@ -11,8 +11,8 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import Anyway, Is, Put, Update, Write
 from tickwork.core.runs import attempts, endings, slots
 from tickwork.core.runs.attempts import StartRequest
+from tickwork.flows.runs import finishing
 from tickwork.flows.runs import taking_slots as taking
-from tickwork.flows.runs import worker_calls
 
 
 def _slot_without_a_condition() -> Sequence[Patch]:
@@ -53,7 +53,7 @@ def _lapsed_holder_is_not_ended() -> Sequence[Patch]:
 
 
 def _slots_beside_the_start() -> Sequence[Patch]:
-    return [(worker_calls, "commit", one_by_one)]
+    return [(finishing, "commit", one_by_one)]
 
 
 def _reclaim_keeps_the_old_slots() -> Sequence[Patch]:

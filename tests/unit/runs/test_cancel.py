@@ -6,13 +6,15 @@ import pytest
 from tests.support.runs_world import Crash, World
 
 from tickwork.core.errors import NotFound, TooLate
+from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.core.runs.attempts import Declined
 from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.jobs import changing, registering
 from tickwork.flows.runs import cancelling, worker_calls
 from tickwork.flows.runs.worker_calls import Beat
 
@@ -174,6 +176,84 @@ def test_a_run_of_a_job_is_found_by_its_nominal_time(world: World) -> None:
     assert cancelling.find_run(world.ports, job_id, key.scheduled_at_ms) == key
     with pytest.raises(NotFound):
         cancelling.find_run(world.ports, job_id, key.scheduled_at_ms - 1_000)
+
+
+# --- an index that lags ---------------------------------------------------------------------------------------
+
+
+class Lagging:
+    """The index as it was when this was made."""
+
+    def __init__(self, world: World) -> None:
+        rows = [item for item in world.store.items(TIMERS) if "job_id" in item]
+        self.rows = [{name: item[name] for name in ("job_id", "scheduled_at_ms", "pk", "sk")} for item in rows]
+        world.store.query_index = self  # type: ignore[assignment]
+
+    def __call__(self, *_: object, **__: object) -> tuple[list[dict[str, object]], None]:
+        return list(self.rows), None
+
+
+def move(world: World, job_id: str, tolerance_s: int) -> None:
+    """Change the job so that its pending occurrence, of the same nominal time, gets another item."""
+    job = registering.get_job(world.ports, job_id)
+    team, name = job_id.split(":")
+    new = registering.NewJob(team, name, job.schedule, job.work, tolerance_s, CatchUp(), f"with {tolerance_s}")
+    changing.update_job(world.ports, job_id, job.version, lambda _: new)
+
+
+def starts(world: World, job_id: str, at_ms: int) -> list[object]:
+    """Starts of all items of that nominal time, when they are due."""
+    world.after(4_000)
+    world.scan()
+    items = [i for i in world.store.items(TIMERS) if i.get("job_id") == job_id and i["scheduled_at_ms"] == at_ms]
+    return [world.start(parse_ledger_key(item["pk"], item["sk"])) for item in items]
+
+
+def test_a_run_that_a_change_has_moved_is_cancelled_also_while_the_index_shows_its_old_item(world: World) -> None:
+    job_id = world.job()
+    key = world.next_key(job_id)
+    Lagging(world)
+    move(world, job_id, 600)
+    moved = world.next_key(job_id)
+    assert (moved.scheduled_at_ms, moved == key) == (key.scheduled_at_ms, False)
+    found = cancelling.find_run(world.ports, job_id, key.scheduled_at_ms)
+    assert cancel(world, found).run.key == moved
+    assert all(isinstance(one, Declined) for one in starts(world, job_id, key.scheduled_at_ms))
+
+
+def test_it_is_cancelled_also_when_it_has_just_been_fired(world: World) -> None:
+    job_id = world.job()
+    key = world.next_key(job_id)
+    Lagging(world)
+    move(world, job_id, 600)
+    moved = world.until_due(job_id)
+    found = cancelling.find_run(world.ports, job_id, key.scheduled_at_ms)
+    assert found == moved
+    assert cancel(world, found).status == lifecycle.CANCELLED
+    assert all(isinstance(one, Declined) for one in starts(world, job_id, key.scheduled_at_ms))
+
+
+@pytest.mark.parametrize("when", ["before", "fired"])
+def test_a_run_that_is_moved_between_being_found_and_cancelled_is_cancelled_where_it_is(
+    world: World, when: str
+) -> None:
+    job_id = world.job()
+    found = cancelling.find_run(world.ports, job_id, world.next_key(job_id).scheduled_at_ms)
+    move(world, job_id, 600)
+    if when == "fired":
+        world.until_due(job_id)
+    assert cancel(world, found).run.key != found
+    assert all(isinstance(one, Declined) for one in starts(world, job_id, found.scheduled_at_ms))
+
+
+def test_a_moved_run_that_has_succeeded_is_too_late_to_cancel_not_cancelled(world: World) -> None:
+    job_id = world.job()
+    old = world.next_key(job_id)
+    move(world, job_id, 600)
+    key = world.until_due(job_id)
+    world.complete(key, world.must_start(key).token)
+    with pytest.raises(TooLate):
+        cancel(world, old)
 
 
 # --- max_duration_s -------------------------------------------------------------------------------------------

@@ -143,3 +143,35 @@ def test_an_unknown_pool_is_named_and_a_forged_receipt_refused(world: World, api
     due(world, 1)
     (run,) = lease(api)
     assert api.call("POST", "/runs:heartbeat", {"runs": [{"ref": run["ref"], "token": 1, "receipt": "../x"}]})[0] == 422
+
+
+def test_answers_say_how_long_the_lease_lasts_not_how_long_it_was_asked_for(world: World, api: ApiUnderTest) -> None:
+    due(world, 1, max_duration_s=90)
+    status, answer = api.call("POST", "/pools/default:lease", {"worker": "w1", "lease_s": 300})
+    assert (status, answer["waited_ms"]) == (200, 0)
+    (run,) = answer["runs"]
+    assert run["lease_ms"] == 90_000
+    world.after(50)
+    assert call(api, "/runs:heartbeat", run, lease_s=300)["lease_ms"] == 40_000
+
+
+def test_a_start_asked_again_says_what_is_left(world: World, api: ApiUnderTest) -> None:
+    key = world.timer()
+    entry = {"ref": key.ref, "claim": "claim-of-one", "lease_s": 60}
+    for left_ms in (60_000, 50_000):
+        (answer,) = api.call("POST", "/runs:start", {"worker": "w1", "runs": [entry]})[1]["runs"]
+        assert answer["lease_ms"] == left_ms
+        world.after(10)
+
+
+def test_a_long_poll_says_how_long_it_has_waited(world: World, api: ApiUnderTest, queue: WorldQueue) -> None:
+    due(world, 1)
+    right = queue.receive
+
+    def receive(*arguments: Any, **named: Any) -> Any:
+        world.after(7)
+        return right(*arguments, **named)
+
+    queue.receive = receive  # type: ignore[method-assign]
+    _, answer = api.call("POST", "/pools/default:lease", {"worker": "w1", "lease_s": 60, "wait_s": 20})
+    assert (answer["waited_ms"], answer["runs"][0]["lease_ms"]) == (7_000, 60_000)

@@ -53,6 +53,21 @@ def test_a_run_with_a_tag_is_started_lost_recovered_and_completed(world: World) 
     assert world.store.items(RESOURCES) == []
 
 
+def test_the_oldest_waiter_is_woken_and_its_row_goes_with_its_start(world: World) -> None:
+    tag = (Resource("printer", 1),)
+    holder, old, young = (world.timer(resources=tag) for _ in range(3))
+    run = world.must_start(holder)
+    for key in (old, young):
+        assert world.start(key).reason == "no_slot"
+    world.complete(holder, run.token)
+    woken = [body["ref"] for body in world.outbox.bodies("ready-default") if body["dispatched_by"] == "slot"]
+    assert len(woken) == 1
+    first, second = (old, young) if woken == [old.ref] else (young, old)  # both were due in one second
+    assert world.start(second).reason == "no_slot"
+    world.must_start(first, message=world.message(first))
+    assert [item["ref"] for item in world.store.items(RESOURCES) if "ref" in item] == [second.ref]
+
+
 def test_runs_are_cancelled_wherever_they_stand(world: World) -> None:
     waiting, running = world.timer(), world.timer()
     world.fail(waiting, world.must_start(waiting).token, error_class="KeyError", retry_after_s=600)

@@ -36,9 +36,11 @@ class FakePoster:
         self.answer: Answer = OK
         self.crash = False
         self.posts: list[tuple[Target, bytes, Mapping[str, str]]] = []
+        self.timeouts_ms: list[int] = []
 
     def post(self, target: Target, body: bytes, headers: Mapping[str, str], *, timeout_ms: int) -> Answer:
         self.posts.append((target, body, headers))
+        self.timeouts_ms.append(timeout_ms)
         if self.crash:
             self.crash = False
             raise Crash
@@ -226,3 +228,45 @@ def test_a_url_is_a_target_where_the_environment_pushes() -> None:
     assert api.call("POST", "/pools/push:lease", {})[0] == 404
     other = ApiUnderTest(fake_ports())
     assert other.call("POST", "/timers", body)[0] == 422
+
+
+def test_an_exchange_lasts_no_longer_than_the_attempt_may(world: PushWorld) -> None:
+    world.push_timer()
+    world.push_timer(max_duration_s=4)
+    world.push(2)
+    assert sorted(world.poster.timeouts_ms) == [3_600, 10_000]
+
+
+def test_a_start_that_was_answered_too_late_is_not_pushed(world: PushWorld) -> None:
+    key = world.push_timer(max_duration_s=4)
+    world.scan()
+    right = world.store.commit
+
+    def slow(writes: Any) -> Any:
+        result = right(writes)
+        world.after(5)
+        return result
+
+    world.store.commit = slow  # type: ignore[method-assign]
+    push_some(world.ports, world.pusher, "push", wait_s=0)
+    assert world.poster.posts == []
+    assert world.run(key).status == lifecycle.RUNNING
+    assert not world.queue.gone, "its message brings the next attempt"
+
+
+def test_an_exchange_is_bounded_by_the_monotonic_clock_whatever_the_wall_clock_does(world: PushWorld) -> None:
+    world.push_timer(max_duration_s=10)
+    world.scan()
+    right, clock = world.store.commit, world.clock
+    passed_ms = 0
+    clock.monotonic_ms = lambda: passed_ms  # type: ignore[method-assign]
+
+    def slow(writes: Any) -> Any:
+        nonlocal passed_ms
+        passed_ms = 4_000
+        clock.at_ms -= 60_000  # set back meanwhile
+        return right(writes)
+
+    world.store.commit = slow  # type: ignore[method-assign]
+    push_some(world.ports, world.pusher, "push", wait_s=0)
+    assert world.poster.timeouts_ms == [5_400], "what is left of ten seconds, less a tenth"

@@ -56,10 +56,10 @@ class Service:
 class Scene:
     """A worker that holds one run, and a rival that is given the same message again and again."""
 
-    def __init__(self, job: Callable[[Scene, Context], None]) -> None:
+    def __init__(self, job: Callable[[Scene, Context], None], **work: Any) -> None:
         self.world, self.began = World(), 0
         self.service = Service(self.world)
-        self.key = self.world.timer(delay_s=5, lease_s=LEASE_S)
+        self.key = self.world.timer(delay_s=5, lease_s=LEASE_S, **work)
         self.world.after(6)
         self.world.scan()
         app = App()

@@ -27,6 +27,8 @@ class GrantedRun(TypedDict):
     token: int
     attempt: int
     lease_until: Moment
+    lease_ms: int
+    """How long the lease lasts from this answer."""
     payload: NotRequired[Any]
 
 
@@ -39,6 +41,8 @@ class ExtendedLease(TypedDict):
     ref: str
     accepted: Literal[True]
     lease_until: Moment
+    lease_ms: int
+    """How long the lease lasts from this answer."""
     cancel: NotRequired[Literal[True]]
     """Stop: somebody cancelled the run."""
 
@@ -83,6 +87,8 @@ class LeasedRun(TypedDict):
     payload: NotRequired[Any]
     token: int
     lease_until: Moment
+    lease_ms: int
+    """How long the lease lasts from this answer."""
     receipt: str
     """Hand it back with heartbeats and the completion."""
 
@@ -90,5 +96,7 @@ class LeasedRun(TypedDict):
 class LeaseAnswer(TypedDict):
     runs: list[LeasedRun]
     """As many as there were, up to `max`."""
+    waited_ms: int
+    """How long the question was kept waiting."""
     retry_after_s: NotRequired[int]
     """Ask again no sooner: as many workers wait already as may."""

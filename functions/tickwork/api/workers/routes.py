@@ -30,7 +30,7 @@ from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.runs.attempts import Declined, StartRequest
-from tickwork.flows.runs import pulling, worker_calls
+from tickwork.flows.runs import isolating, pulling, worker_calls
 from tickwork.flows.runs.finishing import Ended
 from tickwork.flows.runs.pulling import Leased
 from tickwork.ports import PUSH_POOL, Layout, Ports
@@ -59,31 +59,45 @@ def complete_runs(call: Call[CompleteIn, NoQuery]) -> tuple[int, CompleteAnswer]
 
 def lease_runs(call: Call[LeaseIn, NoQuery]) -> tuple[int, LeaseAnswer]:
     """Take started runs from a pool, without access to its queue."""
-    body = call.body
+    ports, body = call.ports, call.body
+    asked_ms = ports.clock.monotonic_ms()
     lease = pulling.lease_runs(
-        call.ports, call.path["pool"], body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s
+        ports, call.path["pool"], body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s
     )
-    answer: LeaseAnswer = {"runs": [_leased(one) for one in lease.runs]}
+    # Read before what is left of the leases: the worker adds the two up, and may not come to more than there is.
+    waited_ms = ports.clock.monotonic_ms() - asked_ms
+    runs = [told for one in lease.runs if (told := _leased(ports, one)) is not None]
+    answer: LeaseAnswer = {"runs": runs, "waited_ms": waited_ms}
     if lease.retry_after_s:
         answer["retry_after_s"] = lease.retry_after_s
     return 200, answer
 
 
-def _leased(one: Leased) -> LeasedRun:
-    """A started run: the fields of its message, what the start granted, and the receipt to hand back."""
-    return cast("LeasedRun", {**one.message, **_granted(one.run, one.payload), "receipt": one.receipt})
+def _leased(ports: Ports, one: Leased) -> LeasedRun | None:
+    """A started run: the fields of its message, what the start granted, and the receipt to hand back. None when its
+    payload is none: its lease lapses, and is recorded as lost."""
+    try:
+        granted = _granted(ports, one.run, one.payload)
+    except ValueError as error:
+        isolating.tell(ports, one.run.key.ref, error)
+        return None
+    return cast("LeasedRun", {**one.message, **granted, "receipt": one.receipt})
 
 
 def _entry[Answer: Mapping[str, Any]](
     ports: Ports, ref: str, answer: Callable[[], Answer | Declined]
 ) -> Answer | DeclinedRun:
-    """One entry of a batch; a busy store fails this entry, not its neighbours."""
+    """One entry of a batch; whatever fails, fails this entry and not its neighbours (F14)."""
     try:
         answered = answer()
     except WorldError as error:
         ports.signals.count("runs.calls_busy_total")
         ports.signals.log("run_call_busy", ref=ref, error=repr(error))
         return _declined(ref, Declined("busy", discard=False))
+    except Exception as error:  # noqa: BLE001 - the others of the batch must not pay for it
+        isolating.tell(ports, ref, error)
+        retry_after_ms = isolating.TRY_AGAIN_S * SECOND_MS
+        return _declined(ref, Declined(isolating.UNREADABLE, discard=False, retry_after_ms=retry_after_ms))
     return _declined(ref, answered) if isinstance(answered, Declined) else answered
 
 
@@ -91,11 +105,16 @@ def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> GrantedRun |
     result = worker_calls.start(ports, request, one.payload_id)
     if isinstance(result, Declined):
         return result
-    return cast("GrantedRun", {"ref": one.ref, "granted": True, **_granted(result.run, result.payload)})
+    return cast("GrantedRun", {"ref": one.ref, "granted": True, **_granted(ports, result.run, result.payload)})
 
 
-def _granted(run: Run, payload: str | None) -> dict[str, Any]:
-    granted = {"token": run.token, "attempt": run.attempt, "lease_until": iso_ms(run.lease_until_ms)}
+def _granted(ports: Ports, run: Run, payload: str | None) -> dict[str, Any]:
+    granted = {
+        "token": run.token,
+        "attempt": run.attempt,
+        "lease_until": iso_ms(run.lease_until_ms),
+        "lease_ms": _lease_ms(ports, run.lease_until_ms),
+    }
     return granted | ({"payload": json.loads(payload)} if payload is not None else {})
 
 
@@ -105,7 +124,12 @@ def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> ExtendedLease | Decli
         return result
     if one.receipt:
         pulling.hide(ports, one.receipt, _seconds_left(ports, result.lease_until_ms) + 1)
-    extended: ExtendedLease = {"ref": one.ref, "accepted": True, "lease_until": iso_ms(result.lease_until_ms)}
+    extended: ExtendedLease = {
+        "ref": one.ref,
+        "accepted": True,
+        "lease_until": iso_ms(result.lease_until_ms),
+        "lease_ms": _lease_ms(ports, result.lease_until_ms),
+    }
     if result.cancel:
         extended["cancel"] = True
     return extended
@@ -137,6 +161,11 @@ def _ended(ports: Ports, one: CompleteOneIn, key: LedgerKey) -> Ended | Declined
         error_class=one.error_class,
         retry_after_s=one.retry_after_s,
     )
+
+
+def _lease_ms(ports: Ports, until_ms: int) -> int:
+    """How long a lease lasts from now, for a worker whose clock is another (W14)."""
+    return max(0, until_ms - ports.clock.now_ms())
 
 
 def _seconds_left(ports: Ports, until_ms: int) -> int:

@@ -12,6 +12,7 @@
 | calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
 | calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
 | slot of a resource | resources | `team#name` | `NNNN` | start; the attempt's end deletes it | start | `max_concurrency` |
+| run that waits for a slot | resources | `team#name` | `~wait#due_ms#hash of its ref` | a start that found none; the start that finds one, or who would wake it, deletes it | start; the end of an attempt | time to live |
 | bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
@@ -179,9 +180,27 @@ def resource_key(team: str, name: str) -> str:
     return f"{team}#{name}"
 
 
-def slot_range(count: int) -> tuple[str, str]:
-    """Sort-key bounds (inclusive) of the first `count` slots of a resource."""
-    return f"{0:04d}", f"{count - 1:04d}"
+_WAIT = "~wait#"
+"""Sorts behind every slot's number, and behind the state of a push target."""
+
+
+def wait_place(due_ms: int, ref: str) -> str:
+    """Sort key of a run that waits for a slot of a resource: who was due first comes first."""
+    return f"{_WAIT}{due_ms:013d}#{hashlib.sha256(ref.encode()).hexdigest()[:16]}"
+
+
+def is_wait_place(sort_key: str) -> bool:
+    return sort_key.startswith(_WAIT)
+
+
+def wait_range() -> tuple[str, str]:
+    """Sort-key bounds (inclusive) of all that wait for a slot of a resource."""
+    return _WAIT, f"{_WAIT}~"
+
+
+def line_range() -> tuple[str, str]:
+    """Sort-key bounds (inclusive) of a resource's slots, and of all that wait for one."""
+    return f"{0:04d}", f"{_WAIT}~"
 
 
 def slot_number(sort_key: str) -> int:

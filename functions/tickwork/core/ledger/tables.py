@@ -46,7 +46,7 @@ SET_ASIDE = Table("set_aside", "slice", "who")
 CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")
 CALENDARS = Table("calendars", "calendar_id", indexes=(CALENDARS_BY_TEAM,))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
-RESOURCES = Table("resources", "resource", "slot")
+RESOURCES = Table("resources", "resource", "slot", ttl="expires_at_s")
 PASSES = Table("passes", "pass", "place")
 
 ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES)

@@ -19,7 +19,7 @@ from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Below, Is, Missing, Update, Write, all_of
 from tickwork.core.runs import endings
-from tickwork.core.runs.endings import as_read, attempt_record, running_with
+from tickwork.core.runs.endings import as_read, running_with, with_record
 
 LEASE_S_MIN, LEASE_S_MAX = 30, 900
 
@@ -131,9 +131,8 @@ def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention
         as_read(run),
         set=changes,
         remove=("slots",) if "stop_at_ms" in changes else ("slots", "stop_at_ms"),
-        append={"attempts": [attempt_record(run, lost, now_ms)]},
     )
-    return Try((update, *endings.release(run)))
+    return Try((with_record(update, run, lost, now_ms), *endings.release(run)))
 
 
 def _started(

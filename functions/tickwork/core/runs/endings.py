@@ -8,7 +8,7 @@ is started a second time. Whoever ends an attempt releases its slots in the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +37,12 @@ from tickwork.core.runs.retrying import asked_wait_ms, backoff_ms, is_worth_repe
 
 ERROR_CHARS_MAX = 200
 """Of an attempt's error in the ledger: the item stays under one write unit."""
+
+FIRST_KEPT, LAST_KEPT = 3, 7
+"""Of a run's attempts: how it began and how it goes on. Policies and replays allow for hundreds, and an item has a
+limit. Each record has its attempt's number, and the run that of the last: how many are left out is known."""
+ERRORS_BYTES_MAX = 2_000
+"""Of all errors of a run: the last one in full, then the first, then the others from the last."""
 
 FAILED, LOST, TIMED_OUT, CANCELLED = "failed", "lost", "timed_out", "cancelled"
 
@@ -107,8 +113,8 @@ def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s
         as_read(run),
         set={"status": status, "retry_at_ms": due_ms},
         remove=_OF_THE_ATTEMPT,
-        append={"attempts": [attempt_record(run, failure, now_ms)]},
     )
+    waiting = with_record(waiting, run, failure, now_ms)
     writes = (waiting, Put(TIMERS, retry.to_item(), Absent()), *release(run))
     return Verdict(writes, status, retry=retry)
 
@@ -145,9 +151,8 @@ def _end(run: Run, event: str, failure: Failure, reason: str, now_ms: int, reten
             **({"dead_letter": dead_letter_of(run.key.team, run.run_id)} if status == lifecycle.DEAD else {}),
         },
         remove=_OF_THE_ATTEMPT,
-        append={"attempts": [attempt_record(run, failure, now_ms)]},
     )
-    return Verdict((update, *release(run)), status, reason)
+    return Verdict((with_record(update, run, failure, now_ms), *release(run)), status, reason)
 
 
 def release(run: Run) -> tuple[Write, ...]:
@@ -171,6 +176,30 @@ def retry_again(run: Run) -> tuple[Write, ...]:
     retry = Retry(retry_key(run.key, run.retry_at_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
     gone = any_of(Absent(), Is("status", lifecycle.SPENT))
     return Check(TIMERS, run.key.as_item(), as_read(run)), Put(TIMERS, retry.to_item(), gone)
+
+
+def with_record(update: Update, run: Run, failure: Failure, now_ms: int) -> Update:
+    """The update of a run as it was read, with the record of its attempt that has ended. Mostly one more; where they
+    become too many or too long, what is kept of all."""
+    record = attempt_record(run, failure, now_ms)
+    every = [*run.attempts, record]
+    if len(every) <= FIRST_KEPT + LAST_KEPT and sum(_error_bytes(one) for one in every) <= ERRORS_BYTES_MAX:
+        return replace(update, append={"attempts": [record]})
+    return replace(update, set={**update.set, "attempts": _kept(every)})
+
+
+def _kept(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    middle = every[FIRST_KEPT:-LAST_KEPT] if len(every) > FIRST_KEPT + LAST_KEPT else []
+    kept = [dict(one) for one in every if one not in middle]
+    left = ERRORS_BYTES_MAX
+    for record in (kept[-1], kept[0], *reversed(kept[1:-1])):
+        record["error"] = str(record.get("error", "")).encode(errors="replace")[:left].decode(errors="ignore")
+        left -= _error_bytes(record)
+    return kept
+
+
+def _error_bytes(record: Mapping[str, Any]) -> int:
+    return len(str(record.get("error", "")).encode(errors="replace"))
 
 
 def attempt_record(run: Run, failure: Failure, now_ms: int) -> Mapping[str, Any]:

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.keys import LedgerKey, is_wait_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, RESOURCES
 from tickwork.core.ledger.work import ORDINARY
-from tickwork.core.ledger.writes import Below, Committed, Is, Missing, Refused, Update, Write, all_of, any_of
+from tickwork.core.ledger.writes import Below, Committed, Delete, Is, Missing, Refused, Update, Write, all_of, any_of
 from tickwork.core.runs import endings
 from tickwork.core.runs.endings import Failure
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
+from tickwork.flows.runs import waking
 from tickwork.ports import Ports
 
 
@@ -46,13 +47,22 @@ def end_attempt(ports: Ports, run: Run, failure: Failure) -> Ended | None:
 
 
 def commit_end(ports: Ports, writes: Sequence[Write]) -> Committed | Refused:
-    """Commit the end of an attempt. A slot that is not the attempt's own (any more) is not its to free, and no
-    reason to refuse its end."""
+    """Commit the end of an attempt, or the start that follows one that lapsed, and wake who waits for what it frees. A
+    slot that is not the attempt's own (any more) is not its to free, and no reason to refuse its end."""
     result = commit(ports, *writes)
-    if isinstance(result, Committed) or any(writes[index].table is not RESOURCES for index in result.failed):
-        return result
-    ports.signals.count("resources.foreign_slot_total")
-    return commit(ports, *(write for index, write in enumerate(writes) if index not in result.failed))
+    if isinstance(result, Refused) and all(_is_release(writes[index]) for index in result.failed):
+        ports.signals.count("resources.foreign_slot_total")
+        writes = [write for index, write in enumerate(writes) if index not in result.failed]
+        result = commit(ports, *writes)
+    if isinstance(result, Committed):
+        freed = [str(write.key["resource"]) for write in writes if isinstance(write, Delete) and _is_release(write)]
+        waking.wake_oldest(ports, freed)
+    return result
+
+
+def _is_release(write: Write) -> bool:
+    """Whether a write frees a slot."""
+    return isinstance(write, Delete) and write.table is RESOURCES and not is_wait_place(str(write.key["slot"]))
 
 
 def see_to_retry(ports: Ports, run: Run) -> Ended:

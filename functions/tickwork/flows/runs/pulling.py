@@ -19,7 +19,7 @@ from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.records import Run
 from tickwork.core.runs.attempts import LEASE_S_MAX, LEASE_S_MIN, Declined, StartRequest
-from tickwork.flows.runs import worker_calls
+from tickwork.flows.runs import isolating, worker_calls
 from tickwork.ports import InMessage, Ports, ready_queue
 
 HIDE_S = 60
@@ -99,6 +99,10 @@ def start_message(ports: Ports, pool: str, message: InMessage, worker: str, leas
     except WorldError as error:
         ports.signals.log("lease_busy", ref=body["ref"], error=repr(error))
         hide(ports, receipt, BUSY_S)
+        return Settled(kept=True)
+    except Exception as error:  # noqa: BLE001 - those that were started before it must reach their worker
+        isolating.tell(ports, str(body["ref"]), error)
+        hide(ports, receipt, isolating.TRY_AGAIN_S)
         return Settled(kept=True)
     if isinstance(result, Declined):
         _settle(ports, receipt, result)

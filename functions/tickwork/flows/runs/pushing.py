@@ -24,13 +24,15 @@ from tickwork.core.runs.breaker import Breaker
 from tickwork.core.runs.push_targets import Target, parse_target
 from tickwork.core.runs.pushes import Answer, Outcome
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import pulling, worker_calls
+from tickwork.flows.runs import isolating, pulling, worker_calls
 from tickwork.flows.runs.pulling import Leased, Settled
 from tickwork.ports import InMessage, Ports, Poster
 
 WORKER = "push"
 LEASE_S = 30
 """Three times the longest exchange: no heartbeat is needed."""
+SPARE_MS = 1_000
+"""Of the lease after the exchange, to record what came of it: a tenth of a lease that `max_duration_s` makes short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,27 @@ def push_message(ports: Ports, pusher: Pusher, pool: str, message: InMessage) ->
     if wait_ms:
         pulling.hide(ports, receipt, -(-wait_ms // SECOND_MS))
         return False
+    asked_ms = ports.clock.monotonic_ms()
     started = pulling.start_message(ports, pool, message, WORKER, LEASE_S)
     if isinstance(started, Settled):
         return not started.kept
-    answer = pusher.poster.post(target, *_request(ports, pusher, started), timeout_ms=pushes.TIMEOUT_MS)
+    timeout_ms = _time_left_ms(ports, started, asked_ms)
+    if timeout_ms <= 0:
+        return False  # the attempt is lost when its lease lapses, and the message is hidden until then
+    answer = pusher.poster.post(target, *_request(ports, pusher, started), timeout_ms=timeout_ms)
     outcome = pushes.judge(answer, ports.clock.now_ms())
-    _note_health(ports, key, read, outcome)
+    try:
+        _note_health(ports, key, read, outcome)
+    except WorldError as error:
+        ports.signals.log("push_health_not_noted", error=repr(error))  # what was pushed is still recorded
     return _end(ports, started, outcome)
+
+
+def _time_left_ms(ports: Ports, leased: Leased, asked_ms: int) -> int:
+    """How long the exchange may take: never past the attempt's lease (W14). `asked_ms`: monotonic, before the start."""
+    granted_ms = leased.run.lease_until_ms - leased.run.started_at_ms
+    trusted_ms = asked_ms + granted_ms - ports.clock.monotonic_ms()
+    return min(pushes.TIMEOUT_MS, trusted_ms - min(SPARE_MS, trusted_ms // 10))
 
 
 def _target_of(ports: Ports, message: InMessage) -> Target | None:
@@ -144,22 +160,25 @@ def _end(ports: Ports, leased: Leased, outcome: Outcome) -> bool:
 
 
 def push_batch(ports: Ports, pusher: Pusher, pool: str, messages: Mapping[str, InMessage]) -> list[str]:
-    """Work a batch off; the ids of the messages that must stay. A busy store keeps its message, not the others'."""
-    kept = []
-    for message_id, message in messages.items():
-        try:
-            done = push_message(ports, pusher, pool, message)
-        except WorldError as error:
-            ports.signals.log("push_failed", error=repr(error))
-            done = False
-        if not done:
-            kept.append(message_id)
-    return kept
+    """Work a batch off; the ids of the messages that must stay. What fails keeps its own message, not the others'."""
+    return [name for name, message in messages.items() if not _push_alone(ports, pusher, pool, message)]
+
+
+def _push_alone(ports: Ports, pusher: Pusher, pool: str, message: InMessage) -> bool:
+    """Push a message; whatever fails, fails this one (F14)."""
+    try:
+        return push_message(ports, pusher, pool, message)
+    except WorldError as error:
+        ports.signals.log("push_failed", error=repr(error))
+    except Exception as error:  # noqa: BLE001 - one target or message must not end the loop
+        isolating.tell(ports, message.body[:200], error)
+        pulling.hide(ports, pulling.receipt_of(pool, message.receipt), isolating.TRY_AGAIN_S)
+    return False
 
 
 def push_some(ports: Ports, pusher: Pusher, pool: str, *, wait_s: int) -> int:
     """Receive one message and work it off; how many there were (0 or 1). What a loop of a pushing process calls."""
     found = list(pulling.receive(ports, pool, 1, wait_s))
     for message in found:
-        push_message(ports, pusher, pool, message)
+        _push_alone(ports, pusher, pool, message)
     return len(found)

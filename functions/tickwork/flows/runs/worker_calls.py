@@ -66,7 +66,7 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
             if decision.reason not in NOT_DUPLICATES:
                 ports.signals.count("runs.duplicate_total", reason=decision.reason)
             return decision
-        result = finishing.commit_end(ports, decision.writes) if decision.ends else commit(ports, *decision.writes)
+        result = finishing.commit_end(ports, decision.writes)
         if isinstance(result, Committed) and decision.ends:
             finishing.note_end(ports, request.key, decision.ends, decision.reason, now_ms)
             return Declined(decision.ends, discard=True)
@@ -87,14 +87,15 @@ def _decide(ports: Ports, request: StartRequest) -> Granted | Declined | Try:
 
 
 def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted | Declined | Try:
-    is_lapsed = run is not None and run.status == lifecycle.RUNNING and run.claim != request.claim
+    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
+    is_lapsed = run is not None and run.status == lifecycle.RUNNING and run.lease_until_ms <= now_ms
+    is_startable = run is not None and run.status in (lifecycle.PENDING, lifecycle.WAITING)
     work: Work | None = ORDINARY
-    if run is not None and not run.ended and (run.guarded or is_lapsed):
+    if run is not None and (is_lapsed or (is_startable and run.guarded)):
         work = reading.work_of(ports, run)
         if work is None and run.guarded:
             ports.signals.log("definition_missing", ref=request.key.ref)
             return Declined(NO_DEFINITION, discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
-    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
     decision = attempts.decide_start(run, request, work or ORDINARY, now_ms, retention_s)
     if isinstance(decision, Try) and is_lapsed:
         ports.signals.count("worker.lease_expired_while_running_total")

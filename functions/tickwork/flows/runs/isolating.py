@@ -1,0 +1,27 @@
+"""What fails for one run costs that run only (F14): its neighbours in a batch, and the process, go on.
+
+Two things may be amiss beyond a busy world: what is stored cannot be read by this version, or the fault is ours. Both
+are told and counted here; neither is swallowed.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+from tickwork.core.ledger.items import Unreadable
+from tickwork.ports import Ports
+
+UNREADABLE = "unreadable"
+TRY_AGAIN_S = 300
+"""A run that could not be worked on is tried again when somebody may have mended it."""
+
+
+def tell(ports: Ports, ref: str, error: Exception) -> None:
+    """Say that a run could not be worked on, and why."""
+    if isinstance(error, Unreadable):
+        ports.signals.count("scheduler.set_aside_total")
+        ports.signals.log("item_set_aside", ref=ref, why=str(error))
+        return
+    ports.signals.count("runs.internal_errors_total")
+    way = "".join(traceback.format_exception(error))
+    ports.signals.log("run_call_failed", ref=ref, error=repr(error), traceback=way)
