@@ -43,7 +43,11 @@ class NotStarted(TickworkError):
 
 def only_session_of(state: Path) -> IO[str]:
     """A lock on the state: of two sessions on it, the one that ends last would overwrite what the other saved."""
+    os.umask(0o077)  # payloads, secrets and logs are their owner's
+    ours = not state.exists() or (state / "lock").exists()
     state.mkdir(parents=True, exist_ok=True)
+    if ours:
+        state.chmod(0o700)  # one that an older version made
     lock = (state / "lock").open("w", encoding="utf-8")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
