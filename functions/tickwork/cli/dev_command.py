@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from tickwork.cli.output import say
+
 DEFAULT_PORT = 8787
 DEFAULT_ENDPOINT_PORT = 4566
 
@@ -78,4 +80,4 @@ def serve_setup() -> None:
 
     settings = Settings.from_environ()
     create_all(dynamodb_client(), sqs_client(), settings)
-    click.echo(f"tables and queues of {settings.prefix} are there ({os.environ.get('AWS_ENDPOINT_URL', 'AWS')})")
+    say(f"tables and queues of {settings.prefix} are there ({os.environ.get('AWS_ENDPOINT_URL', 'AWS')})")

@@ -110,9 +110,7 @@ class Session:
         self._supervisor.start()
         client = self._wait_for_api()
         if self._demo and client is not None:
-            demo.register_jobs(client)
-            created, cancelled = demo.create_holds(client, str(time.time_ns()))
-            self._screen.say(f"registered 2 jobs; {created} reservation holds made, {cancelled} of them cancelled")
+            self._screen.say(demo.register(client, str(time.time_ns())))
         self._screen.hints()
 
     def _wait_for_api(self) -> ApiClient | None:
