@@ -25,12 +25,17 @@ DEFAULT_ENDPOINT_PORT = 4566
 )  # fmt: skip
 @click.option("--demo/--no-demo", default=True, show_default=True, help="Register the demo's jobs and holds.")
 @click.option("--seconds", type=float, help="End by itself after this long.")
-def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None) -> None:
+@click.option("--stop", is_flag=True, help="End the session that uses --state, wherever it runs, and wait for it.")
+def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None, stop: bool) -> None:
     """Run tickwork on this machine: an AWS endpoint, the API, the windows, a worker, a live table. Ctrl-C ends it."""
     from tickwork.core.errors import TickworkError
+    from tickwork.local.occupancy import end_session_of
     from tickwork.local.session import Session
 
     try:
+        if stop:
+            say(end_session_of(state))
+            return
         Session(port=port, endpoint_port=endpoint_port, state=state, demo=demo).run(seconds)
     except TickworkError as error:
         raise click.ClickException(str(error)) from error

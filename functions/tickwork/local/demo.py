@@ -37,7 +37,9 @@ def register(api: ApiClient, batch: str) -> str:
     except ApiRefused as error:
         told.append(f"no reservation holds: {plain(str(error))}")
     jobs = told.count(REGISTERED)
-    return "; ".join([f"registered {jobs} job{'' if jobs == 1 else 's'}", *(line for line in told if line != REGISTERED)])
+    return "; ".join(
+        [f"registered {jobs} job{'' if jobs == 1 else 's'}", *(line for line in told if line != REGISTERED)]
+    )
 
 
 def _register_job(api: ApiClient, body: dict[str, Any]) -> str:

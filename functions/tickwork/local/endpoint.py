@@ -131,7 +131,7 @@ class Endpoint:
         self._wait_until_healthy()
 
     def stop(self) -> bool:
-        """End it; False when it had to be killed (its state since the start is then lost)."""
+        """End it; False when it had to be killed (what was written since its last save is then lost)."""
         process, ended = self._process, True
         if process is not None:
             if process.poll() is None:
@@ -154,6 +154,10 @@ class Endpoint:
         with suppress(FileNotFoundError):
             return max(0.0, time.time() - (self._state / snapshots.MARK).stat().st_mtime)
         return 0.0
+
+    def cannot_save(self) -> bool:
+        assert self._state is not None
+        return (self._state / snapshots.MARK_OF_FAILURE).exists()
 
     def _environ(self, scratch: Path) -> Mapping[str, str]:
         """Only what it needs: the functions inherit it, and must not find anything that AWS would not give them. Its

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from typing import Any
+from xml.sax.saxutils import escape
 
 from tickwork.local.callers import NAMES, name_of
 
@@ -72,16 +73,21 @@ def guarded(app: App, access_key: str | None, on_call: Callable[[], None] = lamb
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await _refuse(send, why or "this is no HTTP request")
+            await _refuse(send, why or "this is no HTTP request", scope["headers"])
 
     return answer
 
 
-async def _refuse(send: Send, why: str) -> None:
+async def _refuse(send: Send, why: str, headers: Headers) -> None:
     """In the form in which AWS's clients read an error, and without a word to a browser that it may show it."""
-    body = json.dumps(
-        {"__type": "AccessDeniedException", "message": f"tickwork's endpoint refuses this: {why}"}
-    ).encode()
-    headers = [(b"content-type", b"application/x-amz-json-1.0"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    told = f"tickwork's endpoint refuses this: {why}"
+    if any(name.lower() == b"x-amz-target" for name, _ in headers):
+        kind, body = b"application/x-amz-json-1.0", json.dumps({"__type": "AccessDeniedException", "message": told})
+    else:
+        kind, body = b"text/xml", _XML.format(escape(told))
+    answer = [(b"content-type", kind), (b"content-length", str(len(body.encode())).encode())]
+    await send({"type": "http.response.start", "status": 403, "headers": answer})
+    await send({"type": "http.response.body", "body": body.encode()})
+
+
+_XML = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>{}</Message></Error></ErrorResponse>"

@@ -27,8 +27,11 @@ REST = 20
 often."""
 SAVES_WITHIN_S = 60
 FDS_MAX = 1 << 20
+REST_S_MAX = 60.0
 MARK = "saved"
-"""Touched whenever what is on disk is what the endpoint has: who waits for it sees how old the last save is."""
+"""Its time: all that was written before is on disk."""
+MARK_OF_FAILURE = "unsaved"
+"""Is there while the last save has failed."""
 UNREADABLE = 78
 """The exit code of an endpoint that does not start because of its state."""
 
@@ -105,19 +108,25 @@ class Saver:
                 self._look_at_child()
 
     async def _keep_saving(self) -> None:
-        (self._folder / MARK).touch()
         pause_s = EVERY_S
         while True:
             await asyncio.sleep(pause_s)
-            saved = True
-            began_s = time.monotonic()
+            saved, began_at_s, began_s = True, time.time(), time.monotonic()
             if self._changed:
                 self._changed = False
                 saved = await self._save_in_copy()
                 self._changed = self._changed or not saved
+            self._mark(saved, began_at_s)
+            pause_s = min(max(EVERY_S, REST * (time.monotonic() - began_s)), REST_S_MAX)
+
+    def _mark(self, saved: bool, began_at_s: float) -> None:
+        with suppress(OSError):  # a full disk, perhaps; the next save tries again
             if saved:
                 (self._folder / MARK).touch()
-            pause_s = max(EVERY_S, REST * (time.monotonic() - began_s))
+                os.utime(self._folder / MARK, (began_at_s, began_at_s))
+                (self._folder / MARK_OF_FAILURE).unlink(missing_ok=True)
+            else:
+                (self._folder / MARK_OF_FAILURE).touch()
 
     async def _save_in_copy(self) -> bool:
         self._child = os.fork()

@@ -80,10 +80,12 @@ def _answers(scope: dict[str, Any], key: str | None = KEY) -> tuple[list[Any], i
 
 
 def test_what_is_refused_never_reaches_the_application() -> None:
-    sent, reached, counted = _answers({"type": "http", "method": "POST", "path": "/", "headers": []})
-    assert (sent[0]["status"], reached, counted) == (403, 0, 0)
+    for headers in ([], [(b"X-Amz-Target", b"DynamoDB_20120810.Scan")]):
+        sent, reached, counted = _answers({"type": "http", "method": "POST", "path": "/", "headers": headers})
+        assert (sent[0]["status"], reached, counted) == (403, 0, 0)
+        assert b"refuses this" in sent[1]["body"]
+        assert not [name for name, _ in sent[0]["headers"] if name.startswith(b"access-control")]
     assert json.loads(sent[1]["body"])["__type"] == "AccessDeniedException"
-    assert not [name for name, _ in sent[0]["headers"] if name.startswith(b"access-control")]
     sent, reached, _ = _answers({"type": "websocket", "path": "/", "headers": [HOST, SIGNED]})
     assert (sent, reached) == ([{"type": "websocket.close", "code": 1008}], 0)
 
