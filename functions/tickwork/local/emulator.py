@@ -6,7 +6,9 @@ Nothing of MiniStack is changed on disk: its application is wrapped, and its loa
 
 from __future__ import annotations
 
+import copy
 import fcntl
+import json
 import os
 import sys
 import time
@@ -52,6 +54,7 @@ def main() -> None:
             snapshots.refuse_to_start(folder, errors.lines)
 
     def save() -> bool:
+        _hurry()
         with snapshots.Errors(loggers) as errors:
             states = emulator._build_persistence_save_dict()
             for name in sorted(states, key=lambda name: (name != TABLES, name)):
@@ -60,11 +63,18 @@ def main() -> None:
 
     emulator._load_persisted_state = load_or_end
     saver = snapshots.Saver(folder, save)
-    emulator.app = guard.guarded(saving(emulator.app, saver), access_key, saver.note_call)
+    emulator.app = guard.guarded(saving(emulator.app, saver), access_key, saver.call)
     try:
         emulator.main()
     finally:
         lock.close()
+
+
+def _hurry() -> None:
+    """Called in the copy that saves and ends, where nothing changes what is read: it needs no copy of it in memory, and
+    a text in one piece is made several times as fast as in a stream. A state is saved in about a third of the time."""
+    copy.deepcopy = lambda value, memo=None: value  # type: ignore[assignment,misc]  # noqa: ARG005
+    json.dump = lambda value, file, **how: file.write(json.dumps(value, **how))
 
 
 def saving(app: Any, saver: Any) -> Any:

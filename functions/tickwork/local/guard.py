@@ -11,6 +11,7 @@ import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -57,8 +58,8 @@ def key_header(access_key: str) -> dict[str, str]:
     return {"Authorization": f"AWS4-HMAC-SHA256 Credential={access_key}/health, SignedHeaders=, Signature="}
 
 
-def guarded(app: App, access_key: str | None, on_call: Callable[[], None] = lambda: None) -> App:
-    """The application behind the wall. `on_call` hears of each request that is let through."""
+def guarded(app: App, access_key: str | None, call: Callable[[], AbstractContextManager[object]] = nullcontext) -> App:
+    """The application behind the wall. `call` is entered for each request that is let through, as long as it lasts."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -66,8 +67,8 @@ def guarded(app: App, access_key: str | None, on_call: Callable[[], None] = lamb
             return
         why = why_not(scope.get("method", "GET"), scope["path"], scope["headers"], access_key)
         if scope["type"] == "http" and why is None:
-            on_call()
-            await app(scope, receive, send)
+            with call():
+                await app(scope, receive, send)
         elif scope["type"] == "websocket" and why is None and access_key is None:
             await app(scope, receive, send)
         elif scope["type"] == "websocket":

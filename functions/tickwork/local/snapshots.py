@@ -14,8 +14,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +84,18 @@ class Saver:
 
     def __init__(self, folder: Path, save: Callable[[], bool]) -> None:
         self._folder, self._save = folder, save
-        self._changed, self._child = False, 0
+        self._changed, self._under_way, self._child = False, 0, 0
         self._task: asyncio.Task[None] | None = None
 
-    def note_call(self) -> None:
-        self._changed = True
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around each call: until it has ended it may change something, and when it has, it may have."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._changed = True
 
     def start(self) -> None:
         """To be called in the endpoint's loop, where its state is changed: between two calls it is whole."""
@@ -112,7 +119,7 @@ class Saver:
         while True:
             await asyncio.sleep(pause_s)
             saved, began_at_s, began_s = True, time.time(), time.monotonic()
-            if self._changed:
+            if self._changed or self._under_way:
                 self._changed = False
                 saved = await self._save_in_copy()
                 self._changed = self._changed or not saved

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -75,7 +76,13 @@ def _answers(scope: dict[str, Any], key: str | None = KEY) -> tuple[list[Any], i
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(guarded(app, key, lambda: counted.append(1))(scope, receive, send))
+    @contextmanager
+    def call() -> Iterator[None]:
+        assert not reached
+        yield
+        counted.extend([1] * len(reached))
+
+    asyncio.run(guarded(app, key, call)(scope, receive, send))
     return sent, len(reached), len(counted)
 
 

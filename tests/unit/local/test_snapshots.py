@@ -52,17 +52,22 @@ def test_a_state_that_can_be_read_is_and_an_empty_service_is_no_error(tmp_path: 
     assert not errors.lines
 
 
+async def until(wanted: Callable[[], bool]) -> None:
+    for _ in range(2_000):
+        if wanted():
+            return
+        await asyncio.sleep(0.005)
+
+
 def saves(folder: Path, save: Callable[[], bool], wanted: Callable[[], bool]) -> None:
     """Run a saver until something is so, then stop it."""
 
     async def run() -> None:
         saver = Saver(folder, save)
-        saver.note_call()
+        with saver.call():
+            pass
         saver.start()
-        for _ in range(2_000):
-            if wanted():
-                break
-            await asyncio.sleep(0.005)
+        await until(wanted)
         await saver.stop()
         assert saver._child == 0
         assert wanted()
@@ -115,3 +120,25 @@ def test_stopping_ends_a_save_that_hangs(tmp_path: Path) -> None:
 
     saves(tmp_path, save, (tmp_path / "begun").exists)
     assert not (tmp_path / MARK).exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the copy of a process is made as on Linux")
+def test_what_a_call_writes_after_a_save_has_begun_is_in_the_next_one(tmp_path: Path) -> None:
+    """The call was let in before the save, and writes after it: it must not be taken for saved."""
+    written = [0]
+
+    def save() -> bool:
+        (tmp_path / f"save-{written[0]}").touch()
+        return True
+
+    async def run() -> None:
+        saver = Saver(tmp_path, save)
+        saver.start()
+        with saver.call():
+            await until((tmp_path / "save-0").exists)
+            written[0] = 1
+        await until((tmp_path / "save-1").exists)
+        await saver.stop()
+
+    asyncio.run(run())
+    assert (tmp_path / "save-1").exists()
