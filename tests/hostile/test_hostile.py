@@ -37,10 +37,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TerminalSessio
     running = TerminalSession(tmp_path_factory.mktemp("hostile") / "state", free_port(), free_port())
     try:
         eventually(running.answers, bool, within_s=120)
-        parts = len(processes_of(running.state))
+        parts = set(processes_of(running.state).values())
         yield running
         assert running.process.poll() is None, running.text()[-3_000:]
-        assert len(processes_of(running.state)) == parts
+        assert set(processes_of(running.state).values()) == parts
         assert "started again" not in running.text(), "a part has died"
         running.process.terminate()
         assert running.process.wait(90) == 0

@@ -31,6 +31,13 @@ def processes_of(state: Path) -> dict[int, str]:
     return found
 
 
+def _parent_of(pid: int) -> int | None:
+    with suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        return int(status.split("\nPPid:\t")[1].split("\n")[0])
+    return None
+
+
 class TerminalSession:
     def __init__(self, state: Path, port: int, endpoint_port: int, *options: str) -> None:
         self.state, self.port, self.endpoint_port = state, port, endpoint_port
@@ -74,7 +81,9 @@ class TerminalSession:
         return b"ready after" in self.shown
 
     def endpoint_pid(self) -> int | None:
-        return next((pid for pid, line in processes_of(self.state).items() if "local/emulator.py" in line), None)
+        """Not its copy, which saves and looks the same."""
+        found = (pid for pid, line in processes_of(self.state).items() if "local/emulator.py" in line)
+        return next((pid for pid in found if _parent_of(pid) == self.process.pid), None)
 
     def kill_all(self) -> None:
         for pid in processes_of(self.state):
