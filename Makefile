@@ -53,7 +53,12 @@ setup-dev: $(VENV)/.dev $(MINISTACK)/.made ## Make the environments that the tes
 
 .PHONY: run
 run: setup ## Run tickwork on this machine, with a demo (PORT, ENDPOINT_PORT); Ctrl-C ends it
-	@trap '' INT; $(BIN)/tickwork dev --port $(PORT) --endpoint-port $(ENDPOINT_PORT)
+	@trap '' INT; exec $(BIN)/python -m tickwork.local.tether $$PPID 45 tickwork.cli.main \
+		dev --port $(PORT) --endpoint-port $(ENDPOINT_PORT)
+
+.PHONY: stop
+stop: ## End the session of `make run`, also one whose terminal is gone
+	@$(BIN)/tickwork dev --stop
 
 # --- checking ---------------------------------------------------------------------------------------------------
 
@@ -76,7 +81,7 @@ process: $(VENV)/.dev $(MINISTACK)/.made ## Tests that kill -9 tickwork's own pr
 	$(BIN)/pytest tests/process
 
 .PHONY: test
-test: lint types unit protocol conformance sim sim-tests scenarios process deployed-tests ## All tests (README command 2); the deployed ones where Node is present
+test: lint types unit protocol conformance sim sim-tests scenarios process hostile deployed-tests ## All tests (README command 2); the deployed ones where Node is present
 
 .PHONY: deployed-tests
 deployed-tests:

@@ -11,8 +11,10 @@ LIMITS_S = {
     "conformance": 300,  # a worker that breaks a rule is waited for, scenario by scenario
     "e2e": 1_800,  # the first test deploys the stacks
     "histories": 600,  # hundreds of seeds in a test
+    "hostile": 300,
     "infra": 300,  # the first test synthesizes
     "kill": 3_600,  # as many runs as are asked for
+    "kill_run": 7_200,  # as often as is asked for
     "process": 300,
     "scenarios": 1_800,  # at full size, when that is asked for
 }

@@ -44,7 +44,7 @@ def machine_with(
     with Machine(folder) as machine:
         api, windows, _ = machine.children
         environ = dict(windows.environ) | {"KILL_DSN": book.dsn}
-        windows_twice = Child("windows", (), environ, windows.log, program=("-m", "tests.kill.doubling_windows"))
+        windows_twice = Child("windows", (), environ, windows.log, module="tests.kill.doubling_windows")
         arguments = ("worker", f"{WORKER}:app", "--pool", "payments", "--concurrency", str(CONCURRENCY))
         told = environ | ({"TICKWORK_API_URL": api_url} if api_url else {})
         team = [Child(f"worker-{i}", arguments, told, folder / f"worker-{i}.log") for i in range(workers)]

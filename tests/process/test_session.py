@@ -35,6 +35,13 @@ class DevSession:
         self._process.send_signal(signal.SIGINT)
         assert self._process.wait(60) == 0, self._log.read_text()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ends_by_itself(self) -> bool:
+        return self._process.wait(60) == 0
+
     def text(self) -> str:
         return self._log.read_text()
 
@@ -59,3 +66,36 @@ def test_a_session_runs_its_demo_and_the_next_one_catches_up(tmp_path: Path) -> 
         assert run["run_id"] == timer["run_id"]
         jobs = {job["name"]: job["version"] for job in second.api.get("/jobs", team="payments")["jobs"]}
         assert jobs == {"nightly-settlement": 1, "rate-feed": 1}, "registering the demo again changed nothing"
+
+
+def test_a_state_that_was_cut_off_is_no_reason_to_begin_without_jobs(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with DevSession(state) as first:
+        eventually(first.text, lambda text: "ready after" in text, within_s=90)
+    tables = state / "aws" / "dynamodb.json"
+    whole = tables.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", None):
+        tables.unlink() if damaged is None else tables.write_bytes(damaged)
+        refused = subprocess.run(
+            [sys.executable, "-m", "tickwork.cli.main", "dev", "--state", str(state),
+             "--port", str(free_port()), "--endpoint-port", str(free_port())],
+            cwd=ROOT, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert refused.returncode == 1
+        assert "are not overwritten: put a copy of its state in place, or move the folder away" in refused.stderr
+        assert (tables.read_bytes() if tables.exists() else None) == damaged
+    tables.write_bytes(whole)
+    with DevSession(state) as last:
+        eventually(last.text, lambda text: "ready after" in text, within_s=90)
+        assert len(last.api.get("/jobs", team="payments")["jobs"]) == 2
+
+
+def test_a_session_is_ended_from_elsewhere(tmp_path: Path) -> None:
+    with DevSession(tmp_path / "state") as session:
+        eventually(session.text, lambda text: "ready after" in text, within_s=90)
+        told = subprocess.run(
+            [sys.executable, "-m", "tickwork.cli.main", "dev", "--stop", "--state", str(session.state)],
+            cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        assert f"pid {session.pid}) has ended" in told.stdout
+        assert session.ends_by_itself()

@@ -7,7 +7,7 @@ from typing import IO
 import click
 
 from tickwork.cli.jobs_commands import read_json
-from tickwork.cli.output import show_json, show_table, with_api_options
+from tickwork.cli.output import say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
 
 
@@ -38,7 +38,7 @@ def put(calendar_id: str, content: IO[str], version: int | None, api: str | None
     if as_json:
         show_json(answer)
     else:
-        click.echo(f"{calendar_id} is at version {answer['version']}")
+        say(f"{calendar_id} is at version {answer['version']}")
 
 
 @calendars_group.command("show")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tickwork.cli.output import Row, show_json, show_table, with_api_options
+from tickwork.cli.output import Row, say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient
 
 PAGE = 100
@@ -86,7 +86,7 @@ def replay(
     if as_json:
         show_json(outcomes)
     elif dry_run:
-        click.echo(f"{len(outcomes)} would be replayed")
+        say(f"{len(outcomes)} would be replayed")
     else:
         show_table(outcomes, OUTCOMES, "no dead letters match")
     if not dry_run and not all(one["replayed"] for one in outcomes):
@@ -104,7 +104,7 @@ def _replay_found(client: ApiClient, body: dict[str, Any]) -> list[dict[str, Any
         cursor = page["cursor"]
         if cursor is None:
             return outcomes
-    click.echo(f"warning: stopped after {PAGES_MAX} pages; repeat the command to go on", err=True)
+    say(f"warning: stopped after {PAGES_MAX} pages; repeat the command to go on", err=True)
     return outcomes
 
 

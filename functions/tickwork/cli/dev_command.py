@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from tickwork.cli.output import say
+
 DEFAULT_PORT = 8787
 DEFAULT_ENDPOINT_PORT = 4566
 
@@ -23,12 +25,17 @@ DEFAULT_ENDPOINT_PORT = 4566
 )  # fmt: skip
 @click.option("--demo/--no-demo", default=True, show_default=True, help="Register the demo's jobs and holds.")
 @click.option("--seconds", type=float, help="End by itself after this long.")
-def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None) -> None:
+@click.option("--stop", is_flag=True, help="End the session that uses --state, wherever it runs, and wait for it.")
+def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None, stop: bool) -> None:
     """Run tickwork on this machine: an AWS endpoint, the API, the windows, a worker, a live table. Ctrl-C ends it."""
     from tickwork.core.errors import TickworkError
+    from tickwork.local.occupancy import end_session_of
     from tickwork.local.session import Session
 
     try:
+        if stop:
+            say(end_session_of(state))
+            return
         Session(port=port, endpoint_port=endpoint_port, state=state, demo=demo).run(seconds)
     except TickworkError as error:
         raise click.ClickException(str(error)) from error
@@ -78,4 +85,4 @@ def serve_setup() -> None:
 
     settings = Settings.from_environ()
     create_all(dynamodb_client(), sqs_client(), settings)
-    click.echo(f"tables and queues of {settings.prefix} are there ({os.environ.get('AWS_ENDPOINT_URL', 'AWS')})")
+    say(f"tables and queues of {settings.prefix} are there ({os.environ.get('AWS_ENDPOINT_URL', 'AWS')})")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tickwork.cli.output import show_facts, show_json, show_table, with_api_options
+from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
 
 
@@ -187,12 +187,12 @@ def delete(job_id: str, api: str | None, as_json: bool) -> None:
     if as_json:
         show_json(answer)
     else:
-        click.echo(f"{job_id}: {'deleted' if answer['changed'] else 'was deleted before'}")
+        say(f"{job_id}: {'deleted' if answer['changed'] else 'was deleted before'}")
 
 
 def _show_with_warnings(job: dict[str, Any], as_json: bool) -> None:
     for warning in job["warnings"]:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     _show(job, as_json)
 
 

@@ -15,19 +15,21 @@ from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.next_command import next_command
+from tickwork.cli.output import say_lines, take_any_text
 from tickwork.cli.push_secret_command import push_secret_command
 from tickwork.cli.runs_commands import runs_group
 from tickwork.cli.timers_commands import timers_group
 from tickwork.cli.verify_command import verify_command
 from tickwork.cli.worker_command import worker_command
 from tickwork.client import ApiRefused, ApiUnreachable
+from tickwork.local.plain import plain, plain_lines
 
 
 class _Refused(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's signature
-        click.echo(self.message, err=True)
+        say_lines(self.message, err=True)
 
 
 class _Unreachable(_Refused):
@@ -39,13 +41,17 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each try; we tell what came of them
+        take_any_text()
         try:
             return super().invoke(ctx)
         except ApiRefused as error:
             raise _Refused("\n".join(refusal_lines(error))) from error
         except ApiUnreachable as error:
             remedy = "is it running? `make run` starts one here; --api or TICKWORK_API_URL names another"
-            raise _Unreachable(f"error: {error}\n  try: {remedy}") from error
+            raise _Unreachable(f"error: {plain(str(error))}\n  try: {remedy}") from error
+        except click.ClickException as error:
+            vars(error)["message"] = plain_lines(error.message)  # it may quote what others have sent
+            raise
 
 
 def refusal_lines(error: ApiRefused) -> list[str]:
@@ -57,7 +63,7 @@ def refusal_lines(error: ApiRefused) -> list[str]:
         lines.append(f"error: {where}{fault['detail']}")
         if fault.get("remedy") and fault["remedy"] != fault["detail"]:
             lines.append(f"  try: {fault['remedy']}")
-    return lines
+    return [plain(line) for line in lines]
 
 
 @click.version_option(package_name="tickwork", message="%(prog)s %(version)s")

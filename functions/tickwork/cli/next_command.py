@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import click
 
+from tickwork.cli.output import say, say_lines, show_json
 from tickwork.core.errors import CallerError
 from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.calendars.calendar_spec import parse_calendar
@@ -31,6 +32,7 @@ from tickwork.core.schedule.shown.preview import as_lines, as_rows, error_lines,
 from tickwork.core.schedule.shown.second_reader import read_again
 from tickwork.core.schedule.shown.surprises import warnings_of
 from tickwork.core.schedule.walk import FOLDS, GAPS
+from tickwork.local.plain import plain
 
 _SPEC_OPTIONS = ("rate", "anchor", "at", "delay", "rrule", "repeat", "dialect", "start", "end")
 
@@ -88,7 +90,7 @@ def next_command(**options: Any) -> None:
     try:
         _show(options)
     except CallerError as error:
-        raise _Refused("\n".join(error_lines(error))) from None
+        raise _Refused("\n".join(plain(line) for line in error_lines(error))) from None
 
 
 class _Refused(click.ClickException):
@@ -97,7 +99,7 @@ class _Refused(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's signature
-        click.echo(self.message, err=True)
+        say_lines(self.message, err=True)
 
 
 def _show(options: dict[str, Any]) -> None:
@@ -143,13 +145,13 @@ def _second_reading(spec: dict[str, Any], schedule: Schedule, after_ms: int) -> 
 
 def _print(options: dict[str, Any], schedule: Schedule, found: list[Occurrence], warnings: list[str]) -> None:
     if not options["as_json"]:
-        click.echo(describe(schedule))
+        say(describe(schedule))
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     if options["as_json"]:
-        click.echo(json.dumps(as_rows(found), indent=2))
+        show_json(as_rows(found))
     else:
-        click.echo("\n".join(as_lines(found)) if found else "(nothing more)")
+        say_lines("\n".join(plain(line) for line in as_lines(found)) if found else "(nothing more)")
 
 
 def _spec(options: dict[str, Any]) -> dict[str, Any]:

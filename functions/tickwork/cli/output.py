@@ -1,12 +1,18 @@
-"""What commands print: a table for people, JSON for programs."""
+"""What commands print: a table for people, JSON for programs.
+
+Nothing else in this package prints: what others have sent must not reach a terminal as it came (`plain.py`).
+"""
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import click
+
+from tickwork.local.plain import plain, plain_json, plain_lines
 
 type Row = Mapping[str, Any]
 
@@ -18,28 +24,45 @@ def with_api_options[F: Callable[..., Any]](command: F) -> F:
     return api_option(json_option(command))
 
 
+def take_any_text() -> None:
+    """A terminal that lacks a letter is shown its number: a table must not end at a name."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """A line."""
+    click.echo(plain(text), err=err)
+
+
+def say_lines(text: str, *, err: bool = False) -> None:
+    """Lines of our own making: see `plain_lines`."""
+    click.echo(plain_lines(text), err=err)
+
+
 def show_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(plain_json(value, indent=2))
 
 
 def show_table(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], object]], empty: str) -> None:
     """A plain table, as wide as its content: it can be piped and cut."""
     if not rows:
-        click.echo(empty)
+        say(empty)
         return
     cells = [[_text(value(row)) for value in columns.values()] for row in rows]
     widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(columns)]
     for line in [list(columns), *cells]:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        click.echo(f"{name.ljust(width)}  {_text(value)}")
+        say(f"{name.ljust(width)}  {_text(value)}")
 
 
 def _text(value: object) -> str:
     if value is None:
         return "-"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return plain(value) if isinstance(value, str) else plain_json(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tickwork.cli.output import say
+
 
 @click.command("push-secret")
 @click.argument("team")
@@ -28,4 +30,4 @@ def push_secret_command(team: str, stored_at: str | None) -> None:
     except (BotoCoreError, ClientError, BadSetting, CallerError) as error:
         raise click.ClickException(str(error)) from error
     for master in masters.secrets:
-        click.echo(team_secret(master, team))
+        say(team_secret(master, team))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tickwork.cli.output import Row, show_json, show_table, with_api_options
+from tickwork.cli.output import Row, say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
 
 PAGE = 200
@@ -91,7 +91,7 @@ def _collect(client: ApiClient, path: str, limit: int, filters: dict[str, str | 
         cursor = page["cursor"]
         if cursor is None or len(runs) >= limit:
             return runs
-    click.echo(f"warning: stopped after {PAGES_MAX} pages; narrow it with --since", err=True)
+    say(f"warning: stopped after {PAGES_MAX} pages; narrow it with --since", err=True)
     return runs
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.output import show_json
+from tickwork.cli.output import say, show_json
 from tickwork.cli.worker_command import load_app, load_named
 
 if TYPE_CHECKING:
@@ -65,5 +65,6 @@ def verify_command(
     if as_json:
         show_json(found | {"lines": report.lines()})
     else:
-        click.echo("\n".join(report.lines()))
+        for line in report.lines():
+            say(line)
     sys.exit(0 if report.ok else 1)

@@ -165,7 +165,7 @@ class Platform:
     def start(self, worker: str, entry: Entry) -> Entry:
         run = self._find(entry)
         self.note("start", run.ref, worker=worker, **entry)
-        return _answer(run, "start", lambda: self._grant(run, float(entry.get("lease_s", 60))))
+        return _answer(run, "start", lambda: _grant(run, float(entry.get("lease_s", 60))))
 
     def lease(self, most: int, lease_s: float, wait_s: float, is_open: Callable[[], bool]) -> list[Entry]:
         def ready(run: Scripted, now_s: float) -> bool:
@@ -173,7 +173,7 @@ class Platform:
 
         leased = []
         for run in self._poll(most, wait_s, is_open, ready):
-            granted = self._grant(run, lease_s)
+            granted = _grant(run, lease_s)
             self.note("start", run.ref, lease_s=lease_s)
             leased.append({**run.body, **granted, "payload": run.body.get("payload"), "receipt": run.receipt})
         return leased
@@ -185,7 +185,7 @@ class Platform:
         def extend() -> Entry:
             if entry["token"] != run.token or run.ended:
                 return {"accepted": False, "reason": "stale_token", "discard": run.ended}
-            return {"accepted": True, **self._lease(run, float(entry["lease_s"]))}
+            return {"accepted": True, **_lease(run, float(entry["lease_s"]))}
 
         return _answer(run, "heartbeat", extend)
 
@@ -202,27 +202,29 @@ class Platform:
 
         return _answer(run, "complete", end)
 
-    def _grant(self, run: Scripted, lease_s: float) -> Entry:
-        run.token += 1
-        run.attempt += 1
-        run.stop_at_s = time.monotonic() + run.bound_s
-        return {
-            "granted": True,
-            "token": run.token,
-            "attempt": run.attempt,
-            **self._lease(run, lease_s),
-            "new_in_a_later_version": {"ignore": "it"},
-        }
-
-    def _lease(self, run: Scripted, lease_s: float) -> Entry:
-        """Extend a lease, and say how long it lasts. The wall-clock time is of another day: no worker may go by it."""
-        now_s = time.monotonic()
-        run.leased_until_s = min(now_s + lease_s, run.stop_at_s)
-        left_ms = max(0, int((run.leased_until_s - now_s) * 1000))
-        return {"lease_until": "2026-11-30T02:01:00.000Z", "lease_ms": left_ms}
-
     def _find(self, entry: Entry) -> Scripted:
         return self.runs[entry["ref"]]
+
+
+def _grant(run: Scripted, lease_s: float) -> Entry:
+    run.token += 1
+    run.attempt += 1
+    run.stop_at_s = time.monotonic() + run.bound_s
+    return {
+        "granted": True,
+        "token": run.token,
+        "attempt": run.attempt,
+        **_lease(run, lease_s),
+        "new_in_a_later_version": {"ignore": "it"},
+    }
+
+
+def _lease(run: Scripted, lease_s: float) -> Entry:
+    """Extend a lease, and say how long it lasts. The wall-clock time is of another day: no worker may go by it."""
+    now_s = time.monotonic()
+    run.leased_until_s = min(now_s + lease_s, run.stop_at_s)
+    left_ms = max(0, int((run.leased_until_s - now_s) * 1000))
+    return {"lease_until": "2026-11-30T02:01:00.000Z", "lease_ms": left_ms}
 
 
 def _answer(run: Scripted, call: str, usual: Callable[[], Entry]) -> Entry:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.client import ApiClient
+from tickwork.client import ApiClient, ApiRefused
+from tickwork.local.plain import plain
 
+REGISTERED = "registered"
 TEAM, POOL = "payments", "payments"
 HOLDS = 20
 FIRST_HOLD_S, LAST_HOLD_S = 5, 60
@@ -25,9 +27,28 @@ HEARTBEAT = {
 }
 
 
-def register_jobs(api: ApiClient) -> list[dict[str, Any]]:
-    """Create the jobs; again is a no-op."""
-    return [api.post("/jobs", body) for body in (SETTLEMENT, HEARTBEAT)]
+def register(api: ApiClient, batch: str) -> str:
+    """Create the jobs, again is a no-op, and fresh holds; what came of it. A job that somebody has changed, as he is
+    invited to, stays as he has made it, and nothing that the API refuses here is a reason not to go on."""
+    told = [_register_job(api, body) for body in (SETTLEMENT, HEARTBEAT)]
+    try:
+        created, cancelled = create_holds(api, batch)
+        told.append(f"{created} reservation holds made, {cancelled} of them cancelled")
+    except ApiRefused as error:
+        told.append(f"no reservation holds: {plain(str(error))}")
+    jobs = told.count(REGISTERED)
+    return "; ".join(
+        [f"registered {jobs} job{'' if jobs == 1 else 's'}", *(line for line in told if line != REGISTERED)]
+    )
+
+
+def _register_job(api: ApiClient, body: dict[str, Any]) -> str:
+    job_id = f"{body['team']}:{body['name']}"
+    try:
+        api.post("/jobs", body)
+    except ApiRefused as error:
+        return f"{job_id} stays as it was changed" if error.status == 409 else f"{job_id} not: {plain(str(error))}"
+    return REGISTERED
 
 
 def create_holds(api: ApiClient, batch: str) -> tuple[int, int]:

@@ -1,4 +1,7 @@
-"""The child processes of `tickwork dev`: started, watched, started again when they die, ended in order."""
+"""The child processes of `tickwork dev`: started, watched, started again when they die, ended in order.
+
+Each is tethered: it ends by itself when the process that started it has gone (`tether.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tickwork.core.errors import TickworkError
+from tickwork.local.tether import GRACE_S
+
+TETHER = "tickwork.local.tether"
 ENDS_WITHIN_S = 15.0
 RESTARTS_MAX = 20
 RESTART_PAUSE_S = 1.0
+
+
+class KeepsDying(TickworkError):
+    """A part has died so often that starting it again would hide a fault."""
 
 
 @dataclass(slots=True)
@@ -24,7 +35,7 @@ class Child:
     arguments: Sequence[str]
     environ: Mapping[str, str]
     log: Path
-    program: Sequence[str] = ("-m", "tickwork.cli.main")
+    module: str = "tickwork.cli.main"
     restarts: int = 0
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -32,7 +43,7 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *self.program, *self.arguments],
+                [sys.executable, "-m", TETHER, str(os.getpid()), str(GRACE_S), self.module, *self.arguments],
                 env={**os.environ, **self.environ},
                 stdout=log,
                 stderr=log,
@@ -61,7 +72,7 @@ class Supervisor:
             if child.is_running:
                 continue
             if child.restarts >= RESTARTS_MAX:
-                raise RuntimeError(f"{child.name} died {RESTARTS_MAX} times: see {child.log}")
+                raise KeepsDying(f"{child.name} died {RESTARTS_MAX} times: see {child.log}")
             child.restarts += 1
             time.sleep(RESTART_PAUSE_S)
             child.start()

@@ -1,17 +1,23 @@
-"""What the person at `tickwork dev` sees: a live table on a terminal, lines elsewhere."""
+"""What the person at `tickwork dev` sees: a live table on a terminal, lines elsewhere.
+
+Knows no process. Protects the session from what it shows: nothing that somebody has sent is read as markup, and neither
+a run that cannot be shown nor a terminal that has been closed ends it.
+"""
 
 from __future__ import annotations
 
-import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from tickwork.client import DEFAULT_URL, ApiClient, ApiRefused, ApiUnreachable
 from tickwork.core.instants import MINUTE_MS, iso
+from tickwork.local.plain import plain, plain_lines
 
 ROWS = 18
 SHOWN_MINUTES = 3
@@ -29,10 +35,11 @@ class Screen:
         self._console = Console(soft_wrap=True)
         self._live: Live | None = None
         self._told: set[tuple[str, str]] = set()
+        self._faults: set[str] = set()
+        self._gone = False
 
     def say(self, text: str) -> None:
-        self._console.print(f"[bold]tickwork[/bold]  {text}", highlight=False)
-        sys.stdout.flush()
+        self._show(lambda: self._console.print(Text.assemble(("tickwork", "bold"), "  ", plain_lines(text))))
 
     def hints(self) -> None:
         """What to try next, ready to be copied."""
@@ -49,8 +56,7 @@ class Screen:
             "Ctrl-C ends it; the state stays, and what comes due meanwhile is caught up at the next start.",
             "",
         ]
-        self._console.print("\n".join(lines), highlight=False, markup=False)
-        sys.stdout.flush()
+        self._show(lambda: self._console.print(Text("\n".join(lines))))
 
     def _first(self) -> str:
         """What makes another terminal find the command, and this API where it is not at the usual port."""
@@ -63,26 +69,38 @@ class Screen:
         try:
             runs = self._client.get("/runs", limit=100, since=since)["runs"]
         except (ApiRefused, ApiUnreachable) as error:
-            self.say(f"the API does not answer: {error}")
+            self.say(f"the API does not answer: {plain(str(error))}")
             return
-        if self._console.is_terminal:
-            self._show_table(runs)
-        else:
-            self._tell_news(runs)
+        self._show(lambda: self._show_table(runs) if self._console.is_terminal else self._tell_news(runs))
 
     def close(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            self._show(self._live.stop)
             self._live = None
+
+    def _show(self, act: Callable[[], object]) -> None:
+        """Whoever watches may be gone: the terminal closed, the pipe's reader ended (rich then raises SystemExit)."""
+        if self._gone:
+            return
+        try:
+            act()
+            self._console.file.flush()
+        except (OSError, SystemExit):
+            self._gone = True
+        except Exception as error:  # noqa: BLE001 - the screen must not end what it shows
+            if (told := repr(error)) not in self._faults:
+                self._faults.add(told)
+                self.say(f"the runs cannot be shown: {plain(told)}")
 
     def _show_table(self, runs: list[dict[str, Any]]) -> None:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
-        table = Table("due", "job", "attempt", "lag s", "outcome", title=_counts(runs), title_justify="left")
+        title = Text(_counts(runs))
+        table = Table("due", "job", "attempt", "lag s", "outcome", title=title, title_justify="left")
         for run in runs[:ROWS]:
             style = _STYLES.get(run["status"], "dim")
-            table.add_row(*_cells(run), style=style)
+            table.add_row(*(Text(cell) for cell in _cells(run)), style=style)
         self._live.update(table, refresh=True)
 
     def _tell_news(self, runs: list[dict[str, Any]]) -> None:
@@ -93,8 +111,7 @@ class Screen:
                 continue
             self._told.add(news)
             due, job, attempt, lag, outcome = _cells(run)
-            self._console.print(f"due {due}  {outcome:<11} attempt {attempt}  lag {lag:>6} s  {job}", highlight=False)
-        sys.stdout.flush()
+            self._console.print(Text(f"due {due}  {outcome:<11} attempt {attempt}  lag {lag:>6} s  {job}"))
 
 
 def _cells(run: dict[str, Any]) -> tuple[str, str, str, str, str]:
@@ -103,7 +120,7 @@ def _cells(run: dict[str, Any]) -> tuple[str, str, str, str, str]:
         name = f"{run['team']}:timer {name.rsplit('~', 1)[-1][:6]}"
     lag = "-" if run["start_lag_s"] is None else f"{run['start_lag_s']:.2f}"
     outcome = run["status"] if run["reason"] in (None, run["status"]) else f"{run['status']} ({run['reason']})"
-    return run["fire_at"][11:19], name, str(run["attempt"] or "-"), lag, outcome
+    return run["fire_at"][11:19], plain(name), str(run["attempt"] or "-"), lag, plain(outcome)
 
 
 def _counts(runs: list[dict[str, Any]]) -> str:
@@ -111,4 +128,4 @@ def _counts(runs: list[dict[str, Any]]) -> str:
     for run in runs:
         by_status[run["status"]] = by_status.get(run["status"], 0) + 1
     counts = ", ".join(f"{n} {status}" for status, n in sorted(by_status.items()))
-    return f"due in the last {SHOWN_MINUTES} minutes: {counts or 'nothing yet'}"
+    return plain(f"due in the last {SHOWN_MINUTES} minutes: {counts or 'nothing yet'}")

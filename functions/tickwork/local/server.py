@@ -1,4 +1,7 @@
-"""The API on a local port: each request becomes the event API Gateway would send, and meets the same resolver."""
+"""The API on a local port: each request becomes the event API Gateway would send, and meets the same resolver.
+
+Deployed, API Gateway checks who calls; here it is asked whether a program of this machine does (`callers.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 
-from tickwork.local.http_server import Answer, HttpHandler, HttpServer, Request, not_allowed, unreadable
+from tickwork.local.callers import JSON, is_json, why_not
+from tickwork.local.http_server import Answer, HttpHandler, HttpServer, Request, not_allowed, problem, unreadable
 
 RESOLVERS = 8
 """Requests handled at once. A resolver keeps the request it is at in itself, as a Lambda handles one at a time."""
@@ -35,13 +39,28 @@ def serve(build: Callable[[], APIGatewayHttpResolver], port: int) -> HttpServer:
 
     class Handler(HttpHandler):
         def respond(self, request: Request) -> Answer:
+            if (refusal := _refusal(request, server.server_port)) is not None:
+                return refusal
             app = free.get()
             try:
                 return _answer(app, request)
             finally:
                 free.put(app)
 
-    return HttpServer(Handler, port)
+    server = HttpServer(Handler, port)
+    return server
+
+
+def _refusal(request: Request, port: int) -> Answer | None:
+    """The answer to a page in a browser, and to a body that one could send without asking; None to a program's JSON."""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    if (why := why_not(headers, port)) is not None:
+        return problem(403, "foreign-caller", "This API answers programs on this machine", why)
+    sent = headers.get("content-type", "")
+    if request.body and not is_json(sent):
+        detail = f"the body comes as {sent!r}: send the header `Content-Type: {JSON}` (curl: -H 'content-type: {JSON}')"
+        return problem(415, "unsupported-media-type", "The body must be sent as JSON", detail)
+    return None
 
 
 def _answer(app: APIGatewayHttpResolver, request: Request) -> Answer:

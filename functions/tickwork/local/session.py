@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import signal
-import socket
 import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import IO
 
 from tickwork.aws.provision import create_all
 from tickwork.aws.wiring import dynamodb_client, sqs_client
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
-from tickwork.core.errors import TickworkError
 from tickwork.local import demo, endpoint
 from tickwork.local.endpoint import Endpoint
+from tickwork.local.occupancy import PREDECESSOR_WITHIN_S, NotStarted, only_session_of, require_free
 from tickwork.local.processes import Child, Supervisor
 from tickwork.local.screen import Screen
 from tickwork.settings import Settings
@@ -37,22 +34,6 @@ SETTINGS = Settings(
 )
 
 
-class NotStarted(TickworkError):
-    """A part of the session did not come up."""
-
-
-def only_session_of(state: Path) -> IO[str]:
-    """A lock on the state: of two sessions on it, the one that ends last would overwrite what the other saved."""
-    state.mkdir(parents=True, exist_ok=True)
-    lock = (state / "lock").open("w", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise NotStarted(f"another session uses {state}: end it, or name another folder with --state") from None
-    return lock
-
-
 class Session:
     """Endpoint, tables, API, windows, pusher, worker, demo, screen: started in this order, ended in the other."""
 
@@ -67,18 +48,23 @@ class Session:
         self._supervisor = Supervisor(self._children())
         self._ending = threading.Event()
         self._screen = Screen(self.url)
+        self._warned = False
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
     def run(self, seconds: float | None = None) -> None:
-        """Until Ctrl-C, SIGTERM, or `seconds` have passed."""
-        # Asked first: what listens there may be another session, which would answer as if it were this one's.
-        require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT")
-        require_free(self._port, "the API", "PORT")
-        lock = only_session_of(self._state)
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        """Until Ctrl-C, SIGTERM, the end of its terminal, or `seconds` have passed."""
+        with only_session_of(self._state) as killed_before:
+            # Asked first: what listens there may be another session, which would answer as if it were this one's.
+            within_s = PREDECESSOR_WITHIN_S if killed_before else 0.0
+            require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT", within_s)
+            require_free(self._port, "the API", "PORT", within_s)
+            self._run(seconds)
+
+    def _run(self, seconds: float | None) -> None:
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, self._on_signal)
         began_s = time.monotonic()
         try:
@@ -90,7 +76,6 @@ class Session:
                 self._show_until(None if seconds is None else began_s + seconds)
         finally:
             self._end()
-            lock.close()
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self._ending.set()
@@ -106,9 +91,7 @@ class Session:
         self._supervisor.start()
         client = self._wait_for_api()
         if self._demo and client is not None:
-            demo.register_jobs(client)
-            created, cancelled = demo.create_holds(client, str(time.time_ns()))
-            self._screen.say(f"registered 2 jobs; {created} reservation holds made, {cancelled} of them cancelled")
+            self._screen.say(demo.register(client, str(time.time_ns())))
         self._screen.hints()
 
     def _wait_for_api(self) -> ApiClient | None:
@@ -130,7 +113,14 @@ class Session:
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 return
             if not self._endpoint.is_running():
-                raise NotStarted(f"the AWS endpoint has ended: see {self._state}/logs/endpoint.log")
+                raise NotStarted(
+                    f"the AWS endpoint has ended: see {self._state}/logs/endpoint.log. What was written in the last "
+                    f"{self._endpoint.unsaved_s():.0f} s is lost; start again to go on with the rest"
+                )
+            if self._endpoint.cannot_save() and not self._warned:
+                self._warned = True
+                self._screen.say(f"the state cannot be saved (is the disk full?): see {self._state}/logs/endpoint.log")
+            self._warned = self._warned and self._endpoint.cannot_save()
             for message in self._supervisor.look_after():
                 self._screen.say(message)
             self._screen.update()
@@ -140,7 +130,7 @@ class Session:
         self._screen.say("ending: worker, pusher, windows, API, then the endpoint, which saves its state")
         self._supervisor.stop()
         if not self._endpoint.stop():
-            self._screen.say("the endpoint had to be killed: what changed since the start is not saved")
+            self._screen.say("the endpoint had to be killed: what was written since its last save is lost")
 
     def _children(self) -> list[Child]:
         environ = endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ()
@@ -162,20 +152,7 @@ class Session:
         if "TICKWORK_PUSH_SECRETS" in os.environ:
             return {}
         if not kept.exists():
-            self._state.mkdir(parents=True, exist_ok=True)
+            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
             kept.touch(0o600)
             kept.write_text(secrets.token_hex(32), encoding="utf-8")
         return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}
-
-
-def require_free(port: int, what: str, variable: str) -> None:
-    """NotStarted when something listens on the port already."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have just ended do not count
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise NotStarted(
-                f"port {port} cannot be had for {what} ({error.strerror}): does another `make run` use it? "
-                f"Name another with {variable}=..."
-            ) from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
 from collections import Counter
 from typing import Any
+
+from tickwork.local.plain import plain_json
 
 log = logging.getLogger("tickwork")
 
@@ -38,7 +39,7 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return plain_json(line, default=str)
 
 
 def log_lines_to_stderr(level: int = logging.INFO) -> None:

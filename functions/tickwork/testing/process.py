@@ -31,7 +31,33 @@ class Crashed(BaseException):
     """The process is dead."""
 
 
-class Process:
+class _HostClocks:
+    """The clocks of the host that a process runs on."""
+
+    __slots__ = ()
+    world: SimWorld
+    host: int
+    began_true_ms: int
+    _frozen_ms: int
+
+    def now_ms(self) -> int:
+        """This host's wall clock: the true time, skewed."""
+        return self.world.kernel.now_ms + self.world.host_skews_ms[self.host]
+
+    def monotonic_ms(self) -> int:
+        """This host's monotonic clock: it may stand still while the process is frozen."""
+        return self.world.kernel.now_ms - self._frozen_ms
+
+    def earliest_ms(self) -> int:
+        """The earliest that its wall clock can have said since it began: the clock may have jumped on the way."""
+        return self.began_true_ms + min(self.world.host_skews_seen_ms[self.host])
+
+    def latest_ms(self) -> int:
+        """The latest that its wall clock can have said up to now."""
+        return self.world.kernel.now_ms + max(self.world.host_skews_seen_ms[self.host])
+
+
+class Process(_HostClocks):
     """One process. `owed` are the pending items it has put behind a cursor and must see to before it answers;
     `tokens` the fencing tokens it was granted, by slice or run; `gave_up` that its caller was told of a failure;
     `began_ms` its own wall clock when it began (`began_true_ms`: the true time then). `is_whole`: a pause of one of
@@ -106,24 +132,6 @@ class Process:
         except Exception as error:  # noqa: BLE001 - whatever the code under test lets out is a finding
             self.state = FAILED
             world.fail(Violation("no-surprise", f"{self.name} raised {error!r}"), error)
-
-    # --- clocks -----------------------------------------------------------------------------------------------
-
-    def now_ms(self) -> int:
-        """This host's wall clock: the true time, skewed."""
-        return self.world.kernel.now_ms + self.world.host_skews_ms[self.host]
-
-    def monotonic_ms(self) -> int:
-        """This host's monotonic clock: it may stand still while the process is frozen."""
-        return self.world.kernel.now_ms - self._frozen_ms
-
-    def earliest_ms(self) -> int:
-        """The earliest that its wall clock can have said since it began: the clock may have jumped on the way."""
-        return self.began_true_ms + min(self.world.host_skews_seen_ms[self.host])
-
-    def latest_ms(self) -> int:
-        """The latest that its wall clock can have said up to now."""
-        return self.world.kernel.now_ms + max(self.world.host_skews_seen_ms[self.host])
 
     # --- port calls -------------------------------------------------------------------------------------------
 

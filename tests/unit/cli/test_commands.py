@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from tests.support.fakes import fake_ports
 from tickwork.api.app import build_app
 from tickwork.cli.main import main
+from tickwork.local.occupancy import NotStarted, require_free
 from tickwork.local.server import serve
-from tickwork.local.session import NotStarted, require_free
 from tickwork.ports import Layout
 
 

@@ -25,9 +25,11 @@ from tickwork.local.server import serve
 
 PATIENCE_S = 10
 BODY = json.dumps(TIMER).encode()
-POST = b"POST /timers HTTP/1.1\r\nHost: x\r\n"
+HOST = b"Host: localhost:00000\r\n"
+"""The zeros become the port, which has as many digits."""
+POST = b"POST /timers HTTP/1.1\r\nContent-Type: application/json\r\n" + HOST
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
-GET = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def port() -> Iterator[int]:
 def exchange(port: int, sent: bytes, methods: tuple[str, ...] = ("POST",)) -> list[tuple[HTTPResponse, bytes]]:
     """Send, and read one answer for each method that was asked with; then nothing more may come."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
-        connection.sendall(sent)
+        connection.sendall(sent.replace(HOST, HOST.replace(b"00000", b"%d" % port)))
         connection.shutdown(socket.SHUT_WR)
         with connection.makefile("rb") as stream:
             answers = []
@@ -109,7 +111,7 @@ def test_extensions_and_trailers_of_chunks_are_passed_over(port: int) -> None:
         CHUNKED + b"0\r\n" + b"A: b\r\n" * (TRAILERS_MAX + 1) + b"\r\n",
         b"{\r\n\r\n",
         b"GET /health HTTP/9.9\r\n\r\n",
-        b"GET http://[:: HTTP/1.1\r\nConnection: close\r\n\r\n",
+        b"GET http://[:: HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n",
     ],
     ids=lambda rest: rest.removeprefix(POST)[:40],
 )
@@ -155,20 +157,22 @@ def test_head_has_the_headers_of_get_and_no_body(port: int) -> None:
 
 
 def test_options_says_what_a_path_takes(port: int) -> None:
-    ((answer, body),) = exchange(port, b"OPTIONS /timers/x HTTP/1.1\r\n\r\n", ("OPTIONS",))
+    ((answer, body),) = exchange(port, b"OPTIONS /timers/x HTTP/1.1\r\n" + HOST + b"\r\n", ("OPTIONS",))
     assert (answer.status, answer.headers["Allow"], body) == (204, "DELETE, GET, HEAD, OPTIONS", b"")
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
 def test_another_method_than_a_path_takes_is_told_which_it_takes(port: int, method: str) -> None:
-    ((answer, body),) = exchange(port, f"{method} /health HTTP/1.1\r\nContent-Length: 0\r\n\r\n".encode())
+    ((answer, body),) = exchange(port, f"{method} /health HTTP/1.1\r\nContent-Length: 0\r\n".encode() + HOST + b"\r\n")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
     assert json.loads(body)["type"] == "urn:tickwork:problem:method-not-allowed"
 
 
 def test_a_path_that_is_not_there_is_not_there_by_any_method(port: int) -> None:
     for method in ("GET", "POST", "OPTIONS"):
-        ((answer, _),) = exchange(port, f"{method} /nowhere HTTP/1.1\r\nContent-Length: 0\r\n\r\n".encode())
+        ((answer, _),) = exchange(
+            port, f"{method} /nowhere HTTP/1.1\r\nContent-Length: 0\r\n".encode() + HOST + b"\r\n"
+        )
         assert answer.status == 404
 
 

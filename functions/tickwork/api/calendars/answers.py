@@ -17,6 +17,7 @@ class CalendarShown(TypedDict):
     ranges: NotRequired[list[Any]]
     weekly: NotRequired[list[Any]]
     holidays: NotRequired[list[Any]]
+    hard: NotRequired[bool]
     changed_at: Moment
 
 

@@ -6,11 +6,11 @@ the same transaction, what was left of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog, set_aside, slices
-from tickwork.core.dispatch.set_aside import Rows, SetAside, Who
+from tickwork.core.dispatch.set_aside import Extent, Rows, SetAside, Who
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
@@ -158,21 +158,12 @@ class Serving:
         """The rows with what was left. A job whose step may have taken effect, its reply lost, may have its next
         occurrence anywhere up to here: its row reaches so far."""
         moving = bool(self.ports.layout.shards_before)
-        left = {
-            who: extent.reaching(self.until, moving=moving) if who.kind == set_aside.JOB else extent
-            for who, extent in self.total.left.items()
-        }
+        left = _reaching(self.total.left, self.until, moving=moving)
         return set_aside.taking_in(rows, self.holding.lease.slice, left, self.now_s)
 
     def was_set_aside(self, aside: Aside) -> None:
         """The rows stand as they were to be."""
-        for who in sorted(aside.after.keys() - aside.before.keys()):
-            row = aside.after[who]
-            self.ports.signals.count("scheduler.rows_set_aside_total", kind=who.kind)
-            self.ports.signals.log("row_set_aside", slice=row.slice, who=who.key, first=row.begin, last=row.until)
-        for who in sorted(aside.before.keys() - aside.after.keys()):
-            row = aside.before[who]
-            self.ports.signals.log("row_served", slice=row.slice, who=who.key, first=row.begin, last=row.until)
+        _tell(self.ports, aside)
         self.rows = dict(aside.after)
         self.total.left.clear()
 
@@ -205,3 +196,22 @@ class Serving:
             self.held.add(who)
             self.ports.signals.count("scheduler.shards_unread_total")
             self.ports.signals.log("shard_unread", slice=self.holding.lease.slice, shard=shard, why=repr(error))
+
+
+def _tell(ports: Ports, aside: Aside) -> None:
+    """Say which rows have come, and which have gone."""
+    for who in sorted(aside.after.keys() - aside.before.keys()):
+        row = aside.after[who]
+        ports.signals.count("scheduler.rows_set_aside_total", kind=who.kind)
+        ports.signals.log("row_set_aside", slice=row.slice, who=who.key, first=row.begin, last=row.until)
+    for who in sorted(aside.before.keys() - aside.after.keys()):
+        row = aside.before[who]
+        ports.signals.log("row_served", slice=row.slice, who=who.key, first=row.begin, last=row.until)
+
+
+def _reaching(left: Mapping[Who, Extent], until: int, *, moving: bool) -> dict[Who, Extent]:
+    """What was left, that of jobs up to where their next occurrence may lie."""
+    return {
+        who: extent.reaching(until, moving=moving) if who.kind == set_aside.JOB else extent
+        for who, extent in left.items()
+    }
