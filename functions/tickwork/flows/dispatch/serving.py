@@ -101,18 +101,10 @@ class Serving:
             fired = fire(self.ports, due, firing)
             self.total.add(fired)
             self.held |= fired.left.keys()
-            due = self._read_pending(self._see_to(fired.materialised, last))
+            due = _read_pending(self.ports, self._see_to(fired.materialised, last), self.total)
             self.watch.lap(SEND)
         for item in due:
             self.total.leave(set_aside.job(item.key.job_id), item.key)
-
-    def _read_pending(self, keys: list[LedgerKey]) -> list[Run | Retry]:
-        try:
-            return creating.read_pending(self.ports, keys)
-        except WorldError:
-            for key in keys:
-                self.total.leave(set_aside.job(key.job_id), key)
-            return []
 
     def _see_to(self, materialised: list[LedgerKey], last: int) -> list[LedgerKey]:
         """The scanner is the creator of the next items. Those in a range that it has read already it fires itself
@@ -215,3 +207,13 @@ def _reaching(left: Mapping[Who, Extent], until: int, *, moving: bool) -> dict[W
         who: extent.reaching(until, moving=moving) if who.kind == set_aside.JOB else extent
         for who, extent in left.items()
     }
+
+
+def _read_pending(ports: Ports, keys: list[LedgerKey], total: Fired) -> list[Run | Retry]:
+    """The items of next occurrences. What cannot be read is left to wait for its job."""
+    try:
+        return creating.read_pending(ports, keys)
+    except WorldError:
+        for key in keys:
+            total.leave(set_aside.job(key.job_id), key)
+        return []
