@@ -20,7 +20,7 @@ def _world(**rates: float) -> World:
     """A world in which nobody else serves the queue."""
     world = World(1, faults=Faults(rates))
     queue = world.queues[QUEUE]
-    queue.served_from_ms = world.kernel.now_ms + 3_600 * SECOND_MS
+    queue.pulled, queue.consumer = True, lambda _: None
     return world
 
 
@@ -55,8 +55,12 @@ def test_a_received_message_is_hidden_for_as_long_as_was_asked_and_comes_back() 
 def test_no_more_are_received_than_were_asked_for_and_the_first_is_waited_for() -> None:
     world = _world()
     for body in ("one", "two", "three"):
-        world.queues[QUEUE].put(body, 2 * SECOND_MS)
+        world.queues[QUEUE].put(body, 0)
+    world.kernel.run_until(world.kernel.now_ms + SECOND_MS)
     assert len(_receive(world, limit=2)) == 2
+    world.queues[QUEUE].put("four", 12 * SECOND_MS)
+    assert len(_receive(world)) == 1
+    assert _receive(world) == ["four"]
 
 
 def test_what_is_deleted_does_not_come_back_and_what_is_shown_comes_at_once() -> None:

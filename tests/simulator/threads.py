@@ -177,6 +177,25 @@ class ThreadPoolExecutor:
 _wait = wait
 
 
+class Timer:
+    """A function that is called in another thread after a while, unless that is cancelled before."""
+
+    def __init__(self, interval: float, function: Callable[..., object], args: tuple[object, ...] = ()) -> None:
+        self.daemon = False
+        self._interval, self._function, self._args = interval, function, args
+        self._cancelled = Event()
+
+    def start(self) -> None:
+        current().thread(self._body)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def _body(self) -> None:
+        if not self._cancelled.wait(self._interval):
+            self._function(*self._args)
+
+
 class SimpleQueue:
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
@@ -229,7 +248,7 @@ class SimWorkerClock(WorkerClock):
 
 
 THREADING = SimpleNamespace(
-    Event=Event, Semaphore=Semaphore, RLock=RLock, Lock=RLock, Thread=Thread, get_ident=_get_ident
+    Event=Event, Semaphore=Semaphore, RLock=RLock, Lock=RLock, Thread=Thread, Timer=Timer, get_ident=_get_ident
 )
 QUEUE = SimpleNamespace(SimpleQueue=SimpleQueue, Empty=real_queue.Empty)
 
