@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tests.simulator.parts import PARTS, PENDING_ISOLATION
 
-_WINDOWS = ("served", "already", "held", "early", "fenced", "unsure", "out_of_time")
+_WINDOWS = ("served", "already", "held", "early", "fenced", "out_of_time")
+"""`unsure` needs a pause of eight seconds in the one call that renews a lease: a scenario (test_isolation) holds it."""
 _STARTS = ("held", "succeeded", "dead", "cancelled", "superseded")
 _ITEMS = (
     *("new -> pending", "new -> skipped", "pending -> running", "pending -> skipped", "pending -> cancelled"),

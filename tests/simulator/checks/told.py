@@ -68,6 +68,8 @@ class Told:
         )
 
     def _was_resumed(self, job_id: str, pause: Ask, scheduled_at_ms: int, slack_ms: int) -> bool:
+        if pause.tries > 1:  # another try may have taken effect after the resumption
+            return False
         return any(
             pause.acked_ms < resume.asked_ms and resume.acked_ms + slack_ms < scheduled_at_ms
             for resume in self.resumes[job_id]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.jobs.definitions import ACTIVE, FINISHED, CatchUp, Job, Next, next_attributes
-from tickwork.core.jobs.occurrences import UNSTARTED, following, materialise, planned_with
+from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
+from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
@@ -106,7 +106,7 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
     passed = step.skipped[-1].at.scheduled_at_ms if step.skipped else due.scheduled_at_ms
     changes = next_attributes(step.next) | {"fired_through_ms": passed, "planned_with": planned_with(job)}
     if step.next is None:
-        changes["status"] = FINISHED
+        changes |= ended_attributes(job, passed)
     writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)]
     for skipped in step.skipped:
         key = job.occurrence_key(due.cell, skipped.at)
@@ -128,7 +128,7 @@ def cancel_next(
     """The transaction that cancels a job's pending occurrence and moves its chain on (chain-unbroken)."""
     changes = next_attributes(following_next) | {"fired_through_ms": due.scheduled_at_ms}
     if following_next is None:
-        changes["status"] = FINISHED
+        changes |= ended_attributes(job, due.scheduled_at_ms)
     move = Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)
     cancel = end_pending(due, lifecycle.CANCEL, reason, now_ms, retention_s)
     if following_next is None:

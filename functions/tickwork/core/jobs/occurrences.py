@@ -6,14 +6,16 @@ where there is none that has started.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tickwork.core.ids import shard_of
 from tickwork.core.instants import LATEST_INSTANT_MS
-from tickwork.core.jobs.definitions import Job, Next
+from tickwork.core.jobs.definitions import ERROR, FINISHED, Job, Next
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
-from tickwork.core.ledger.writes import Absent, Is, Missing, Put, all_of, any_of
+from tickwork.core.ledger.writes import Absent, Is, Item, Missing, Put, all_of, any_of
 from tickwork.core.schedule import (
     RULES_VERSION,
     TZDATA_VERSION,
@@ -55,6 +57,19 @@ def _in_force_after_ms(schedule: Schedule, job: Job, after_scheduled_ms: int) ->
     if after_scheduled_ms >= job.scheduled_since_ms:
         return job.scheduled_since_ms
     return starting_after_ms(schedule, job.scheduled_since_ms)
+
+
+ALL_EXCLUDED = "its calendars exclude every occurrence that is to come"
+
+
+def ended_attributes(job: Job, passed_ms: int) -> Item:
+    """What a job becomes that has no occurrence to come after a nominal instant: finished; or in error, where nothing
+    but its calendars takes them away. A mistaken calendar is mended, and the reconciler then goes on after the last
+    one that was passed."""
+    schedule = schedule_from_spec(job.schedule)
+    if schedule.exclusion is None or next_after(replace(schedule, exclusion=None), passed_ms) is None:
+        return {"status": FINISHED}
+    return {"status": ERROR, "reason": ALL_EXCLUDED}
 
 
 def named_calendars(job: Job) -> list[str]:

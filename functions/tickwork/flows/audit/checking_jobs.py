@@ -17,12 +17,12 @@ from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import BadSchedule, Unsent, WorldError
 from tickwork.core.instants import iso
 from tickwork.core.jobs import occurrences
-from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job
+from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, PASSES, TIMERS
-from tickwork.core.ledger.writes import Committed, Delete, Is, Item, Write
+from tickwork.core.ledger.writes import Committed, Delete, Is, Item, Update, Write
 from tickwork.core.schedule import replan, schedule_from_spec
 from tickwork.flows.audit.repairs import Deadline, Repairs
 from tickwork.flows.dispatch import creating, leasing
@@ -220,14 +220,26 @@ def _put_next(ports: Ports, job: Job, planned: Job, *also: Write) -> int:
     key = planned.next_key(ports.layout.cell)
     update = registering.replanned(job, planned.next)
     if key is None:
-        finished = replace(update, set={**update.set, "status": FINISHED})
-        return 1 if isinstance(commit(ports, finished, *also), Committed) else 0
+        return _end(ports, job, update, *also)
     creating.prepare_slices(ports, [key])
     result = commit(ports, update, occurrences.materialise(planned, key, ports.clock.now_ms()), *also)
     if not isinstance(result, Committed) and not _is_next(ports, planned):
         return 0  # somebody changed the job meanwhile; the next pass looks again
     creating.follow_up(ports, [key], by="reconciler")
     return 1
+
+
+def _end(ports: Ports, job: Job, update: Update, *also: Write) -> int:
+    """Nothing is to come: 1 when that is written. One that waits for its calendars goes on waiting."""
+    ended = occurrences.ended_attributes(job, job.fired_through_ms)
+    if (job.status, job.reason) == (ended["status"], ended.get("reason")):
+        return 0
+    remove = tuple(name for name in update.remove if name not in ended)
+    result = commit(ports, replace(update, set={**update.set, **ended}, remove=remove), *also)
+    if ended["status"] == ERROR:
+        ports.signals.count("scheduler.jobs_parked_total")
+        ports.signals.log("job_parked", job_id=job.job_id, why=ended["reason"])
+    return int(isinstance(result, Committed))
 
 
 def _is_next(ports: Ports, planned: Job) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tickwork.core.dispatch import chain, set_aside
 from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
-from tickwork.core.jobs.occurrences import following
+from tickwork.core.jobs.occurrences import ended_attributes, following
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
@@ -119,6 +119,9 @@ def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
     except BadSchedule as error:
         return _parked(ports, job, run, str(error))
     writes = chain.step_writes(job, key, step, now_ms, ports.layout.retention_s)
+    if step.next is None and (why := ended_attributes(job, key.scheduled_at_ms).get("reason")):
+        ports.signals.count("scheduler.jobs_parked_total")
+        ports.signals.log("job_parked", job_id=job.job_id, why=why)
     return _Step(run, job, writes, step.fires, len(step.skipped), step.next)
 
 
