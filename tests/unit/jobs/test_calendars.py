@@ -135,10 +135,11 @@ def test_an_occurrence_planned_by_older_rules_of_ours_is_computed_anew(api: ApiU
     assert f"rules-{RULES_VERSION}" in item["planned_with"]
 
 
-def test_a_calendar_says_that_it_is_hard(api: ApiUnderTest) -> None:
-    status, shown = put(api, FREEZE | {"hard": True}, "payments:hard")
-    assert (status, shown["hard"]) == (200, True)
-    assert "hard" not in put(api, FREEZE, "payments:soft")[1]
+def test_a_calendar_is_not_taken_as_hard_while_what_is_late_does_not_wait_for_its_end(api: ApiUnderTest) -> None:
+    status, problem = put(api, FREEZE | {"hard": True}, "payments:hard")
+    assert (status, problem["errors"][0]["field"]) == (422, "hard")
+    assert "leave it out" in problem["errors"][0]["remedy"]
+    assert put(api, FREEZE | {"hard": False}, "payments:soft")[0] == 200
 
 
 def test_a_preview_of_the_past_tells_what_would_have_happened(api: ApiUnderTest) -> None:

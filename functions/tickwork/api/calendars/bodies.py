@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from tickwork.api.fields import Body
+
+
+def _not_hard(hard: bool) -> bool:
+    if hard:
+        raise ValueError(
+            "catch-up and retries do not wait for the end of a calendar's times yet: leave it out; nothing is planned "
+            "in them either way, and pausing the job holds what is late"
+        )
+    return hard
 
 
 class CalendarIn(Body):
@@ -18,4 +27,4 @@ class CalendarIn(Body):
     ranges: list[Any] = Field(default=[])
     weekly: list[Any] = Field(default=[])
     holidays: list[Any] = Field(default=[])
-    hard: bool = False
+    hard: Annotated[bool, AfterValidator(_not_hard)] = False
