@@ -1,4 +1,4 @@
-"""A creator of items in several slices: one slice that cannot be read costs its own items only (F14)."""
+"""A creator: a slice that cannot be read costs its own items only (F14); what was not sent is not answered for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import NOW_S, WORK, make_world
-from tickwork.core.errors import Throttled
-from tickwork.core.ledger.tables import LEASES
+from tests.support.worlds import NOW_S, WORK, create_job, create_timer, make_world, sent_refs
+from tickwork.core.errors import Throttled, Unsent
+from tickwork.core.ledger.tables import CALENDARS, LEASES
+from tickwork.core.ledger.writes import Anyway, Put, Update
+from tickwork.flows.dispatch.creating import follow_up
 from tickwork.flows.runs.timers import NewTimer, create_timers
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
@@ -48,3 +50,36 @@ def test_a_slice_that_cannot_be_read_keeps_no_other_slices_timers_from_their_tic
     with pytest.raises(Throttled):
         create_timers(away, [NewTimer("pay", (NOW_S + IN_S + 7) * 1000, WORK, f"more-{n}", "c") for n in range(8)])
     assert {(tick["slice"], tick["second"]) for tick in sender.bodies("ticks")} == {(1, NOW_S + IN_S + 7)}
+
+
+class NoCalendars:
+    """A store that gives nobody a calendar."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def get_many(self, table: Any, keys: Any) -> Any:
+        if table is CALENDARS:
+            raise Throttled("slow down")
+        return self._inner.get_many(table, keys)
+
+
+def test_a_creator_does_not_answer_for_an_occurrence_whose_calendars_it_could_not_read() -> None:
+    ports, tables = make_world()
+    free = {"calendar_id": "pay:free", "name": "free", "version": 1, "spec": {"dates": ["2020-01-01"]}}
+    tables.commit([Put(CALENDARS, free, Anyway("set up"))])
+    create_timer(ports, 3_600)  # the slice has its cursors
+    job = create_job(ports, {"cron": "* * * * *", "calendars": {"exclude": ["free"]}})
+    key = job.next_key(ports.layout.cell)
+    assert key is not None
+    passed = {"closing": key.fire_second, "done": key.fire_second}
+    tables.commit([Update(LEASES, {"slice": "main#0000"}, Anyway("set up"), set=passed)])
+
+    with pytest.raises(Unsent):
+        follow_up(replace(ports, store=NoCalendars(tables)), [key])
+    assert key.ref not in sent_refs(ports)
+    follow_up(ports, [key])
+    assert key.ref in sent_refs(ports)

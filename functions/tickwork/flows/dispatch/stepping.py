@@ -92,8 +92,11 @@ def _plan_or_leave(ports: Ports, job: Job, run: Run, fired: Fired) -> _Step | Ru
 
 
 def leave_job(ports: Ports, key: LedgerKey, error: Exception, fired: Fired) -> None:
-    """What cannot be made sense of is left to wait for its job, and said."""
+    """What cannot be made sense of is left to wait for its job, and said. A creator may not answer for what only a
+    busy store kept from it: its caller asks again."""
     fired.set_aside += 1
+    if isinstance(error, WorldError):
+        fired.unsent += 1
     fired.leave(set_aside.job(key.job_id), key)
     ports.signals.count("scheduler.set_aside_total")
     if isinstance(error, Unreadable | WorldError):
