@@ -52,7 +52,7 @@ class SkipChecks:
             if table is TIMERS and item is not None and item.get("status") == "skipped":
                 owner = self._owner(changes, item)
                 if owner is not None:
-                    self._check_skip(process, owner, item, is_first=was is not None)
+                    self._check_skip(process, owner, item, is_first=was is not None and was["status"] == "pending")
         for table, was, now in changes:
             if table is JOBS and was is not None and now is not None:
                 self._check_fired(process, was, now)
