@@ -35,7 +35,7 @@ _ALLOWED = frozenset(
     }
 )
 _EARLY_MS = 1_000
-_EXCUSES = frozenset({"message_lost", "send_refused", "faulty_worker", "worker_outage"})
+_EXCUSES = frozenset({"message_lost", "send_refused", "faulty_worker", "worker_outage", "queue_forgets"})
 """Faults after which a run may be without a message, or its message without a worker."""
 
 
