@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulator.elements import BROKEN, FLAKY, retries_after
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
@@ -37,20 +38,24 @@ def tick(world: World) -> None:
 
 
 def audit(world: World) -> None:
-    """One pass of the reconciler."""
-    _serve(world, "reconciler", lambda process: reconcile(process.ports))
+    """One pass of the reconciler. One that tells of something unsent does not answer for it: the next pass looks."""
+    _serve(world, "reconciler", lambda process: reconcile(process.ports).unsent == 0)
 
 
 def _serve(world: World, kind: str, flow: Callable[[Process], object]) -> None:
+    """A process that does this, and answers that all is well unless the answer is False."""
     if kind in world.off:
         return
 
     def body(process: Process) -> None:
         try:
-            flow(process)
+            is_well = flow(process)
         except WorldError as error:
             process.state = FAILED
             world.seen[f"{kind} {type(error).__name__}"] += 1
+            return
+        if is_well is False:
+            process.state = FAILED
             return
         world.checks.answered(process)
 
@@ -194,6 +199,9 @@ class _Work:
             except WorldError as error:
                 self.world.seen[f"worker {type(error).__name__}"] += 1
                 process.ports.clock.sleep_ms(1_000)
+            except Unreadable:  # a definition that somebody has to mend: the message comes back
+                self.world.seen["worker told it is unreadable"] += 1
+                break
         process.state = FAILED
         return None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tests.simulator import servers
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, TIMERS
+from tickwork.core.ledger.writes import Item
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -81,11 +82,14 @@ def sweep(world: World) -> None:
     retention in production is far longer than any retry takes, and here it is not."""
     world.kernel.at(world.kernel.now_ms + _SWEEP_EVERY_MS, lambda: sweep(world))
     now_s = world.kernel.now_ms // SECOND_MS - world.apart.randrange(60)
-    unended = any(item["status"] in ("pending", "running", "waiting") for item in world.tables.items(TIMERS))
+    unended = [item for item in world.tables.items(TIMERS) if item["status"] in ("pending", "running", "waiting")]
+    with_runs = {":".join(str(item["sk"]).split("#")[1:3]) for item in unended}
+
+    def is_needed(item: Item) -> bool:
+        return "pk" not in item and item.get("job_id") in with_runs
+
     for table in ALL_TABLES:
-        if table is JOBS and unended:
-            continue
-        for item in world.tables.expire(table, now_s):
+        for item in world.tables.expire(table, now_s, spared=is_needed):
             world.seen[f"expired {table.name}"] += 1
             if table is TIMERS:
                 world.gone.add(f"{item['pk']}|{item['sk']}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from tickwork.core.errors import InvariantViolated
@@ -107,12 +107,13 @@ class MemoryStore:
         """Everything in a table, for checkers and tests."""
         return [dict(item) for partition in self._tables[table.name].values() for item in partition.values()]
 
-    def expire(self, table: Table, now_s: int) -> list[Item]:
-        """Carry out the table's time to live: what is past it goes. Returns what went."""
+    def expire(self, table: Table, now_s: int, *, spared: Callable[[Item], bool] = lambda _: False) -> list[Item]:
+        """Carry out the table's time to live: what is past it goes, unless it is `spared`. Returns what went."""
         if table.ttl is None:
             return []
         name = table.ttl
-        gone = [item for item in self.items(table) if isinstance(at_s := item.get(name), int) and at_s <= now_s]
+        past = (item for item in self.items(table) if isinstance(at_s := item.get(name), int) and at_s <= now_s)
+        gone = [item for item in past if not spared(item)]
         for item in gone:
             self.remove(table, item)
         return gone

@@ -181,7 +181,7 @@ class SimStore:
         return world.faults.strikes(world.rng, name)
 
     def _page_of(self, limit: int) -> int:
-        return self._process.world.rng.randint(1, _PAGE_MAX) if self._strikes("short_page") else limit
+        return self._process.world.rng.randint(1, min(_PAGE_MAX, limit)) if self._strikes("short_page") else limit
 
     def _commit(self, writes: Sequence[Write]) -> Committed | Refused:
         process, tables = self._process, self._tables

@@ -95,7 +95,8 @@ class LedgerChecks:
         """The audit brings a run back whose worker died. Its own message should have, when none was lost."""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
-        if item is not None and item["status"] == "running" and not self._world.classes & _EXCUSES:
+        is_forsaken = item is not None and item["status"] == "running" and item["lease_until_ms"] < process.latest_ms()
+        if is_forsaken and not self._world.classes & _EXCUSES:
             raise Violation("bounded-lag", f"{process.name} had to wake {ref}, though no message of it was lost")
 
     def promised(self, ref: str, token: int, until_ms: int) -> None:
