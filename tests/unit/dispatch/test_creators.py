@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.worlds import NOW_S, WORK, create_job, create_timer, make_world, sent_refs
 from tickwork.core.errors import Throttled, Unsent
-from tickwork.core.ledger.tables import CALENDARS, LEASES
+from tickwork.core.ledger.tables import CALENDARS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Anyway, Put, Update
 from tickwork.flows.dispatch.creating import follow_up
 from tickwork.flows.runs.timers import NewTimer, create_timers
@@ -50,6 +50,33 @@ def test_a_slice_that_cannot_be_read_keeps_no_other_slices_timers_from_their_tic
     with pytest.raises(Throttled):
         create_timers(away, [NewTimer("pay", (NOW_S + IN_S + 7) * 1000, WORK, f"more-{n}", "c") for n in range(8)])
     assert {(tick["slice"], tick["second"]) for tick in sender.bodies("ticks")} == {(1, NOW_S + IN_S + 7)}
+
+
+class OneShardAway:
+    """A store whose batches fail as a whole when an item of one shard is among them."""
+
+    def __init__(self, inner: MemoryStore, shard: str) -> None:
+        self._inner, self._shard = inner, shard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def get_many(self, table: Any, keys: Any) -> Any:
+        if table is TIMERS and any(key["pk"].startswith(self._shard) for key in keys):
+            raise Throttled("always")
+        return self._inner.get_many(table, keys)
+
+
+def test_a_shard_that_cannot_be_read_keeps_no_other_shards_overdue_timers_from_being_fired() -> None:
+    ports, tables = make_world(Layout(shards=4, slices=1))
+    create(ports, 8)
+    tables.commit([Update(LEASES, {"slice": "main#0000"}, Anyway("set up"), set={"closing": NOW_S, "done": NOW_S})])
+    late = [NewTimer("pay", (NOW_S - 5) * 1000, WORK, f"late-{n}", "c") for n in range(8)]
+    away = replace(ports, store=OneShardAway(tables, "main#0002"))
+    with pytest.raises(Throttled):
+        create_timers(away, late)
+    fired = {ref.split("|")[0][:9] for ref in sent_refs(ports)}
+    assert fired == {"main#0000", "main#0001", "main#0003"}
 
 
 class NoCalendars:

@@ -46,15 +46,16 @@ def follow_up(ports: Ports, keys: Sequence[LedgerKey], by: str = "creator") -> F
     """After the put: fire what a scanner has already passed, and bring a tick for what lies inside the tick horizon.
 
     Only then may the creator answer. Items that are not pending any more are left alone. Raises Unsent when the
-    queue took no message for what the scanner has passed, and the WorldError of a slice whose cursors cannot be read,
-    when all other slices have been seen to: the creator may not answer that all is well.
+    queue took no message for what the scanner has passed, and the WorldError of a slice whose cursors, or of a shard
+    whose items cannot be read, when all others have been seen to: the creator may not answer that all is well.
     """
     behind, busy = _behind_cursor(ports, keys)
-    fired = fire_overdue(ports, read_pending(ports, behind), by)
+    due, unread = _pending_by_shard(ports, behind)
+    fired = fire_overdue(ports, due, by)
     if fired.unsent:
         raise Unsent(f"{fired.unsent} of the items are due, and could not be sent")
-    if busy is not None:
-        raise busy
+    if (error := busy or unread) is not None:
+        raise error
     return fired
 
 
@@ -73,8 +74,8 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
         if fired.unsent:  # the queue takes nothing: what comes next stays the job's next, and is found as that
             break
         behind, busy = _behind_cursor(ports, fired.materialised)
-        owed = owed or busy
-        due = read_pending(ports, behind)
+        due, unread = _pending_by_shard(ports, behind)
+        owed = owed or busy or unread
     if owed is not None:
         raise owed
     return total
@@ -84,6 +85,28 @@ def read_pending(ports: Ports, keys: Sequence[LedgerKey]) -> list[Run | Retry]:
     """The items of these keys that are pending, read consistently. A key that is named twice is read once."""
     items = reading.read_many(ports, TIMERS, [key.as_item() for key in dict.fromkeys(keys)])
     return read_items(ports, (item for item in items if item is not None))
+
+
+def _pending_by_shard(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[Run | Retry], WorldError | None]:
+    """The pending items of these keys in one read. When that fails, shard by shard, with the error of one that cannot
+    be read: it keeps no other shard's items from being fired."""
+    try:
+        return read_pending(ports, keys), None
+    except WorldError as error:
+        unread: WorldError | None = error
+    by_shard: dict[int, list[LedgerKey]] = defaultdict(list)
+    for key in keys:
+        by_shard[key.shard].append(key)
+    found: list[Run | Retry] = []
+    if len(by_shard) == 1:
+        return found, unread
+    unread = None
+    for group in by_shard.values():
+        try:
+            found += read_pending(ports, group)
+        except WorldError as error:
+            unread = error
+    return found, unread
 
 
 def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[LedgerKey], WorldError | None]:
