@@ -10,6 +10,7 @@ import pytest
 from tests.scenarios.stage import NOW_MS, Stage, Workers
 from tickwork.core.ids import shard_of
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
+from tickwork.core.jobs.definitions import CatchUp
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.runs import timers
 from tickwork.ports import Layout
@@ -68,6 +69,22 @@ def test_timers_and_chains_survive_a_change_of_the_number_of_shards(change: str)
     shards = {run.key.shard for run in stage.runs() if run.status == "pending"}
     assert shards <= set(range(steps[-1].shards))
     print(f"\n{change}: {len(created)} timers, {len(workers.started)} runs, {workers.dead_at_start} dead at start")
+
+
+def test_a_chain_that_comes_to_an_earlier_shard_while_an_outage_is_caught_up_goes_on_at_once() -> None:
+    """Its next occurrence lies in the minute that is being served, in a shard that was served already."""
+    old, new = Layout(shards=16, slices=1, pools=("default",)), Layout(shards=4, shards_before=16, slices=1)
+    stage = Stage(old)
+    jobs = [stage.job(f"every-5-s-{n}", {"rate": "5 seconds"}, catch_up=CatchUp("all")) for n in range(12)]
+    assert any(shard_of(job_id, 16) > shard_of(job_id, 4) for job_id in jobs)
+    stage.at_ms += 3 * MINUTE_MS
+    stage.layout = new
+    workers = stage.serve(30)
+
+    assert not stage.lease().late_until
+    stranded = [run.key.ref for run in stage.runs() if run.status == "pending" and run.key.fire_at_ms < stage.at_ms]
+    assert not stranded, "what the cursor has passed was sent"
+    assert len(workers.started) == len(set(workers.started)) >= 12 * 36
 
 
 def test_a_one_shot_of_the_old_layout_can_still_be_read_and_cancelled_by_its_id() -> None:

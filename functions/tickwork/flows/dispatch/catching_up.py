@@ -33,7 +33,7 @@ FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 def serve_backlog(it: Serving, seconds: int, *, stays: bool) -> None:
     """A share of what was missed in an outage. The live advance before has covered it up to the cursor."""
     lease, sent_before = it.holding.lease, it.total.sent
-    it.stretch = Stretch(lease.late_from, lease.late_until, lease.late_at)
+    it.stretch = Stretch(lease.late_from, lease.late_until, lease.late_at, is_backlog=True)
     sent_max = it.total.sent + backlog.budget(it.ports.layout.slice_capacity_per_s, seconds)
     outcome = work_off(it, it.stretch, lambda _: True, it.firing(), sent_max)
     after = replace(it.holding.lease, late_at=max(it.stretch.at, lease.late_at))

@@ -31,12 +31,14 @@ PAGE_ITEMS_MAX = 500
 @dataclass(slots=True)
 class Stretch:
     """Seconds that were passed unserved, and the place up to which they have been served since. `next`: the nearest
-    place in what is left where the last firing has put a next occurrence; from there it is read again."""
+    place in what is left where the last firing has put a next occurrence; from there it is read again. `is_backlog`: it
+    is the lease's backlog, of which the lease knows only how far it was served before."""
 
     begin: int
     until: int
     at: str
     next: str = backlog.END
+    is_backlog: bool = False
 
     def awaits(self, key: LedgerKey) -> bool:
         return self.begin <= key.fire_second <= self.until and backlog.place(key) > self.at
@@ -129,6 +131,8 @@ class Serving:
         if self.stretch is not None and self.stretch.awaits(key):
             self.stretch.next = min(self.stretch.next, backlog.place(key))
             return True
+        if self.stretch is not None and self.stretch.is_backlog:
+            return False  # after a change of the number of shards a chain may step to a place that was served already
         return backlog.awaits(self.holding.lease, key)
 
     def _see_to_others(self, keys: list[LedgerKey]) -> None:
