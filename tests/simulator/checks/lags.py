@@ -85,4 +85,6 @@ class LagChecks:
         return self._world.kernel.now_ms
 
     def _is_touched(self, ref: str, run: Item) -> bool:
-        return any(part.touches(self._world, ref, run) for part in self._world.parts)
+        """Whether a broken part may have held it up: by what its job is now, or was before somebody changed it."""
+        was_changed = bool(self._parts and self._world.checks.told.changes.get(str(run.get("job_id"))))
+        return was_changed or any(part.touches(self._world, ref, run) for part in self._world.parts)
