@@ -12,6 +12,7 @@ from tests.simulator.parts import mend
 from tests.simulator.shape import POOL, TimerPlan
 from tickwork.core.dispatch.slices import TICK_HORIZON_S
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
+from tickwork.core.ledger import queues
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def heal(world: World) -> None:
         mend(world, part)
     for queue in world.queues.values():
         queue.served_from_ms = queue.refuses_until_ms = 0
+        if queue.name.startswith("ready-"):
+            queue.retention_ms = queues.ready(POOL).retention_s * SECOND_MS
 
 
 def converge(world: World) -> None:
