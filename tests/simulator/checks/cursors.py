@@ -134,7 +134,8 @@ class CursorChecks:
             self._passed(unsent, f"{unsent.writer.name} put it behind the cursor")
 
     def _passed(self, unsent: _Unsent, how: str) -> None:
-        if unsent.fenced or unsent.writer.state == "ended":
+        is_answered = unsent.writer.state == "ended" and not self._waits_to_be_mended(unsent.ref)
+        if unsent.fenced or is_answered:
             what = f"{unsent.ref} of {unsent.writer.name} is pending and was not sent; {how}"
             raise Violation("cursor-honest", what)
         if unsent.writer.state == "running":
