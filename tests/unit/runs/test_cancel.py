@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from tests.support.runs_world import Crash, World
 
@@ -9,9 +12,9 @@ from tickwork.core.errors import NotFound, TooLate
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
-from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
-from tickwork.core.ledger.writes import Anyway, Delete
+from tickwork.core.ledger.writes import Anyway, Delete, Update
 from tickwork.core.runs.attempts import Declined
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.jobs import changing, registering
@@ -270,6 +273,34 @@ def test_a_heartbeat_after_the_longest_duration_is_declined_and_the_attempt_retr
     assert world.outcomes(key) == ["timed_out"]
     assert world.complete(key, run.token).reason == "stale_token"
     assert world.must_start(key, message=world.until_retry(key)).attempt == 2
+
+
+class LosesTheReply:
+    """A store that carries out the end of an attempt, and refuses it: its reply was lost, and it was sent again."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def commit(self, writes: Any) -> Any:
+        result = self._inner.commit(writes)
+        ends = isinstance(writes[0], Update) and writes[0].set.get("status") == lifecycle.WAITING
+        return self._inner.commit(writes) if ends else result
+
+
+def test_a_time_out_whose_reply_was_lost_sees_to_the_retry_that_it_has_written(world: World) -> None:
+    key = world.timer(max_duration_s=100, retry=RetryPolicy(base_s=1, jitter_percent=0))
+    run = world.must_start(key)
+    world.after(100)
+    ahead_s = world.clock.at_ms // 1000 + 10
+    passed = {"closing": ahead_s, "done": ahead_s}
+    for lease in world.store.items(LEASES):
+        world.store.commit([Update(LEASES, {"slice": lease["slice"]}, Anyway("another clock is ahead"), set=passed)])
+    ports = replace(world.ports, store=LosesTheReply(world.store))
+    assert worker_calls.heartbeat(ports, key, run.token, 60) == Declined("timed_out", discard=True)
+    assert world.message(key)["attempt"] == 2, "a window that has passed it will not send it"
 
 
 def test_a_lease_never_lasts_beyond_the_longest_duration(world: World) -> None:

@@ -129,7 +129,7 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
         if run is None or not endings.holds(run, token):
             return attempts.stale(run)
         if run.stop_at_ms and run.stop_at_ms <= ports.clock.now_ms():
-            return _time_out(ports, run)
+            return _time_out(ports, key, token)
         if not attempts.is_longer(run, lease_s, now_ms):
             return _beat(run)  # it lasts longer already: our own first try, or a faster clock's
         result = commit(ports, attempts.bounded_heartbeat(run, lease_s, now_ms))
@@ -140,11 +140,12 @@ def _beat(run: Run) -> Beat:
     return Beat(run.lease_until_ms, bool(run.cancel_requested))
 
 
-def _time_out(ports: Ports, run: Run) -> Declined:
+def _time_out(ports: Ports, key: LedgerKey, token: int) -> Declined:
     """The attempt has taken as long as it may: it is ended, and the worker told to stop. Its lease has lapsed."""
-    if finishing.end_attempt(ports, run, endings.TOO_LONG) is None:
-        return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
-    ports.signals.count("runs.timed_out_total", team=run.key.team)
+    ended = _end_with(ports, key, token, endings.TOO_LONG)
+    if isinstance(ended, Declined):
+        return ended
+    ports.signals.count("runs.timed_out_total", team=key.team)
     return Declined(endings.TIMED_OUT, discard=True)
 
 
