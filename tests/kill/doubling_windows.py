@@ -6,7 +6,7 @@ import dataclasses
 import signal
 from collections.abc import Sequence
 
-from tickwork.aws.wiring import aws_ports, sqs_client
+from tickwork.aws.wiring import aws_ports
 from tickwork.local.signals import LineSignals, log_lines_to_stderr
 from tickwork.local.windows import Windows
 from tickwork.ports import TICKS_QUEUE, OutMessage, Sender, SendReport
@@ -26,10 +26,9 @@ class DoublingSender:
 
 def main() -> None:
     log_lines_to_stderr()
-    settings = Settings.from_environ()
-    ports = aws_ports(settings, LineSignals())
+    ports = aws_ports(Settings.from_environ(), LineSignals(), receives=True)
     ports = dataclasses.replace(ports, sender=DoublingSender(ports.sender))
-    windows = Windows(ports, sqs_client(long_poll=True), settings.prefix)
+    windows = Windows(ports)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: windows.stop())
     windows.run()
