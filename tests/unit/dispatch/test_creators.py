@@ -110,3 +110,20 @@ def test_a_creator_does_not_answer_for_an_occurrence_whose_calendars_it_could_no
     assert key.ref not in sent_refs(ports)
     follow_up(ports, [key])
     assert key.ref in sent_refs(ports)
+
+
+def test_a_job_whose_calendars_cannot_be_read_keeps_no_other_jobs_chain_from_going_on() -> None:
+    ports, tables = make_world()
+    free = {"calendar_id": "pay:free", "name": "free", "version": 1, "spec": {"dates": ["2020-01-01"]}}
+    tables.commit([Put(CALENDARS, free, Anyway("set up"))])
+    create_timer(ports, 3_600)
+    stuck = create_job(ports, {"cron": "* * * * *", "calendars": {"exclude": ["free"]}}, name="stuck")
+    plain = create_job(ports, {"rate": "20 seconds"}, name="plain")
+    keys = [key for job in (stuck, plain) if (key := job.next_key(ports.layout.cell)) is not None]
+    passed = {"closing": NOW_S + 70, "done": NOW_S + 70}
+    tables.commit([Update(LEASES, {"slice": "main#0000"}, Anyway("set up"), set=passed)])
+
+    with pytest.raises(Unsent):
+        follow_up(replace(ports, store=NoCalendars(tables)), keys)
+    assert sum("#plain#" in ref for ref in sent_refs(ports)) >= 3, "all that was passed of it"
+    assert not any("#stuck#" in ref for ref in sent_refs(ports))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from tickwork.core.dispatch import slices
+from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.slices import NEAR_HORIZON_MS, SliceLease, has_tick
 from tickwork.core.errors import Unsent, WorldError
 from tickwork.core.instants import second_of
@@ -71,9 +71,12 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
         # After a change of the number of shards a chain may come to a slice that nobody has served yet. Its cursors
         # are made to begin before the item that now lies there; else they would begin at somebody's later now.
         prepare_slices(ports, fired.materialised)
-        if fired.unsent:  # the queue takes nothing: what comes next stays the job's next, and is found as that
+        # What comes next stays its job's next, and is found as that: of all when a queue takes nothing, and of a job
+        # that could not be stepped of that job alone.
+        if any(who.kind != set_aside.JOB for who in fired.left):
             break
-        behind, busy = _behind_cursor(ports, fired.materialised)
+        going_on = [key for key in fired.materialised if set_aside.job(key.job_id) not in fired.left]
+        behind, busy = _behind_cursor(ports, going_on)
         due, unread = _pending_by_shard(ports, behind)
         owed = owed or busy or unread
     if owed is not None:
