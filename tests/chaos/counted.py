@@ -14,5 +14,5 @@ class CountedSignals:
 
 
 if __name__ == "__main__":
-    LineSignals.count = CountedSignals.count  # type: ignore[method-assign]
+    LineSignals.count = CountedSignals.count  # type: ignore[method-assign, assignment]
     main()
