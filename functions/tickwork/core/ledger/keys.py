@@ -15,6 +15,7 @@
 | run that waits for a slot | resources | `team#name` | `~wait#due_ms#hash of its ref` | a start that found none; the start that finds one, or who would wake it, deletes it | start; the end of an attempt | time to live |
 | bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
+| API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
 
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970

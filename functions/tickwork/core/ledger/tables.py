@@ -36,6 +36,7 @@ class Table:
 BY_JOB = Index("by_job", "job_id", "scheduled_at_ms", "N")
 BY_TEAM = Index("by_team", "team", "job_id")
 CALENDARS_BY_TEAM = Index("by_team", "team", "calendar_id")
+KEYS_BY_TEAM = Index("by_team", "team", "key_id")
 BY_DEAD_LETTER = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
 """Sparse: an item is in it while its run is dead, and only then. Runs that succeed never write to it."""
 
@@ -48,6 +49,7 @@ CALENDARS = Table("calendars", "calendar_id", indexes=(CALENDARS_BY_TEAM,))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
 RESOURCES = Table("resources", "resource", "slot", ttl="expires_at_s")
 PASSES = Table("passes", "pass", "place")
+KEYS = Table("keys", "key_id", ttl="expires_at_s", indexes=(KEYS_BY_TEAM,))
 
-ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES)
+ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES, KEYS)
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}
