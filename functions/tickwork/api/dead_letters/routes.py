@@ -49,7 +49,9 @@ def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswe
     ports, body = call.ports, call.body
     check_slug(body.team, "team")
     now_ms = ports.clock.now_ms()
-    order = Order(body.by, body.reason, body.per_second, now_ms, body.replayed_before, body.repeat_unsafe)
+    order = Order(
+        call.actor.signs(body.by), body.reason, body.per_second, now_ms, body.replayed_before, body.repeat_unsafe
+    )
     if body.runs is not None:
         keys = [_own(key_of(ref, f"runs.{i}"), body.team, f"runs.{i}") for i, ref in enumerate(body.runs)]
         return 200, _replay(ports, keys, order, None, dry_run=body.dry_run)

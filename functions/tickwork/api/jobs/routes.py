@@ -124,13 +124,13 @@ def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     until_ms = instant_of(body.until, "until") if body.until else 0
     if body.until and until_ms <= call.ports.clock.now_ms():
         raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
-    job = changing.pause_job(call.ports, call.path["job_id"], body.by, body.reason, until_ms)
+    job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
     return 200, _view(call.ports, job)
 
 
 def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
     """Let a paused job run again from now on. Again is a no-op."""
-    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.body.by)
+    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.actor.signs(call.body.by))
     return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused})
 
 
