@@ -58,7 +58,7 @@ def list_(team: str, limit: int, api: str | None, as_json: bool, **wanted: str |
 @click.option("--team", required=True)
 @_with_filter
 @click.option("--all", "everything", is_flag=True, help="All of the team's dead letters.")
-@click.option("--by", "by", required=True, help="Who replays.")
+@click.option("--by", "by", help="A note, behind the caller whom the credential proves.")
 @click.option("--why", "reason", required=True, help="Why; both stand in the history of the run.")
 @click.option("--per-second", type=click.IntRange(1, 1_000), default=10, show_default=True)
 @click.option("--repeat-unsafe", is_flag=True, help="Of the REFs, also runs of `unsafe` jobs.")
@@ -71,9 +71,11 @@ def replay(
 
     Exit code 2 when one could not be replayed.
     """
-    fixed = {name: options.pop(name) for name in ("team", "by", "reason", "per_second", "repeat_unsafe")} | {
+    fixed = {name: options.pop(name) for name in ("team", "reason", "per_second", "repeat_unsafe")} | {
         "dry_run": dry_run
     }
+    if (by := options.pop("by")) is not None:
+        fixed["by"] = by
     wanted = {name: text for name, text in options.items() if text is not None}
     if bool(refs) == bool(wanted or everything):
         raise click.UsageError("name the runs by their refs, or give a filter, or --all")

@@ -24,9 +24,12 @@ DEFAULT_ENDPOINT_PORT = 4566
     help="Where state and logs are kept.",
 )  # fmt: skip
 @click.option("--demo/--no-demo", default=True, show_default=True, help="Register the demo's jobs and holds.")
+@click.option("--auth/--no-auth", envvar="AUTH", help="Ask for API keys, and print some at the first start.")
 @click.option("--seconds", type=float, help="End by itself after this long.")
 @click.option("--stop", is_flag=True, help="End the session that uses --state, wherever it runs, and wait for it.")
-def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None, stop: bool) -> None:
+def dev_command(
+    port: int, endpoint_port: int, state: Path, demo: bool, auth: bool, seconds: float | None, stop: bool
+) -> None:
     """Run tickwork on this machine: an AWS endpoint, the API, the windows, a worker, a live table. Ctrl-C ends it."""
     from tickwork.core.errors import TickworkError
     from tickwork.local.occupancy import end_session_of
@@ -36,7 +39,7 @@ def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds:
         if stop:
             say(end_session_of(state))
             return
-        Session(port=port, endpoint_port=endpoint_port, state=state, demo=demo).run(seconds)
+        Session(port=port, endpoint_port=endpoint_port, state=state, demo=demo, auth=auth).run(seconds)
     except TickworkError as error:
         raise click.ClickException(str(error)) from error
 
@@ -48,11 +51,12 @@ def serve_group() -> None:
 
 @serve_group.command("api")
 @click.option("--port", type=int, default=DEFAULT_PORT, show_default=True)
-def serve_api(port: int) -> None:
+@click.option("--auth/--no-auth", help="Ask for API keys.")
+def serve_api(port: int, auth: bool) -> None:
     """The API on 127.0.0.1."""
     from tickwork.local.serving import serve_api_until_told
 
-    serve_api_until_told(port)
+    serve_api_until_told(port, auth=auth)
 
 
 @serve_group.command("windows")

@@ -11,13 +11,15 @@ from pathlib import Path
 from types import FrameType
 
 from tickwork.aws.provision import create_all
-from tickwork.aws.wiring import dynamodb_client, sqs_client
+from tickwork.aws.wiring import aws_ports, dynamodb_client, sqs_client
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
-from tickwork.local import demo, endpoint
+from tickwork.local import demo, endpoint, session_keys
 from tickwork.local.endpoint import Endpoint
 from tickwork.local.occupancy import PREDECESSOR_WITHIN_S, NotStarted, only_session_of, require_free
 from tickwork.local.processes import Child, Supervisor
 from tickwork.local.screen import Screen
+from tickwork.local.session_keys import SessionKeys
+from tickwork.local.signals import LineSignals
 from tickwork.settings import Settings
 
 API_WITHIN_S = 30.0
@@ -37,15 +39,16 @@ SETTINGS = Settings(
 class Session:
     """Endpoint, tables, API, windows, pusher, worker, demo, screen: started in this order, ended in the other."""
 
-    def __init__(self, *, port: int, endpoint_port: int, state: Path, demo: bool) -> None:
-        self._port, self._state, self._demo = port, state.absolute(), demo
+    def __init__(self, *, port: int, endpoint_port: int, state: Path, demo: bool, auth: bool = False) -> None:
+        self._port, self._state, self._demo, self._auth = port, state.absolute(), demo, auth
         self._endpoint = Endpoint(
             python=endpoint.default_python(),
             port=endpoint_port,
             state=self._state / "aws",
             log=self._state / "logs" / "endpoint.log",
         )
-        self._supervisor = Supervisor(self._children())
+        self._children = {child.name: child for child in self._made_children()}
+        self._supervisor = Supervisor(list(self._children.values()))
         self._ending = threading.Event()
         self._screen = Screen(self.url)
         self._warned = False
@@ -87,15 +90,29 @@ class Session:
         self._endpoint.start()
         os.environ.update(endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ())
         create_all(dynamodb_client(), sqs_client(), SETTINGS)
+        keys = self._make_keys()
         self._screen.say(f"starting the API on {self.url}, the windows, a pusher and a worker")
         self._supervisor.start()
-        client = self._wait_for_api()
+        client = self._wait_for_api(keys)
+        if keys is not None:
+            for line in session_keys.lines(keys):
+                self._screen.say(line)
         if self._demo and client is not None:
             self._screen.say(demo.register(client, str(time.time_ns())))
         self._screen.hints()
 
-    def _wait_for_api(self) -> ApiClient | None:
-        client = ApiClient(self.url, auth="none")
+    def _make_keys(self) -> SessionKeys | None:
+        """With walls: keys for the parts of this session, handed to them, and for the person at it."""
+        if not self._auth:
+            return None
+        keys = session_keys.make(aws_ports(SETTINGS, LineSignals()), demo.TEAM, (demo.POOL,))
+        self._screen.use_key(keys.platform)
+        if (worker := self._children.get("worker")) is not None:
+            worker.environ = {**worker.environ, "TICKWORK_API_KEY": keys.worker}
+        return keys
+
+    def _wait_for_api(self, keys: SessionKeys | None) -> ApiClient | None:
+        client = ApiClient(self.url, auth="none") if keys is None else ApiClient(self.url, api_key=keys.platform)
         deadline_s = time.monotonic() + API_WITHIN_S
         while time.monotonic() < deadline_s and not self._ending.is_set():
             try:
@@ -132,12 +149,13 @@ class Session:
         if not self._endpoint.stop():
             self._screen.say("the endpoint had to be killed: what was written since its last save is lost")
 
-    def _children(self) -> list[Child]:
+    def _made_children(self) -> list[Child]:
         environ = endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ()
         environ |= {"TICKWORK_API_URL": self.url, "DEMO_BOOKS": str(self._state / "demo-books.sqlite")}
         logs = self._state / "logs"
+        auth = ("--auth",) if self._auth else ()
         children = [
-            Child("API", ("serve", "api", "--port", str(self._port)), environ, logs / "api.log"),
+            Child("API", ("serve", "api", "--port", str(self._port), *auth), environ, logs / "api.log"),
             Child("windows", ("serve", "windows"), environ, logs / "windows.log"),
             Child("pusher", ("serve", "push"), environ | self._push_secrets(), logs / "push.log"),
         ]
