@@ -85,13 +85,9 @@ RUNS = Fate("runs", _runs_with(BEFORE))
 RUNS_CHANGED = Fate("runs as changed", _runs_with(AFTER))
 AS_DISPATCHED = Fate("goes on as it was dispatched, in its retries too", _runs_with(BEFORE))
 SKIPPED = Fate("is skipped, with the pause's reason", _never("skipped", "paused by ann: stocktaking"))
-GIVEN_UP = Fate(
-    "is cancelled, with the version that gave it up", _never("cancelled", "the job was changed (version 2)")
-)
+GIVEN_UP = Fate("is cancelled, with the version of the job", _never("cancelled", "the job was changed (version 2)"))
 ENDED = Fate("stays as it ended", _stays)
-CANCELLED = Fate(
-    "is cancelled, and never starts again", _never("cancelled", "not today"), _entry("runs", accepted=True)
-)
+CANCELLED = Fate("is cancelled, and starts no more", _never("cancelled", "not today"), _entry("runs", accepted=True))
 STOPPED = Fate(
     "its worker is told to stop at the next heartbeat; no attempt follows",
     _never("cancelled", "not today"),

@@ -130,7 +130,7 @@ def _as_it_is(_: Setting) -> None:
 
 
 def _lease(setting: Setting) -> None:
-    (setting.held,) = setting.world.lease()
+    (setting.held,) = setting.world.take()
 
 
 def _end(outcome: str, **more: Any) -> Callable[[Setting], None]:

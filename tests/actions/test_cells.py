@@ -1,5 +1,5 @@
-"""Each cell of the table, over HTTP: the request is made and made again; and its process is killed with each of its port
-calls as the last one, and the client repeats it. What then happens must be what the cell says."""
+"""Each cell of the table, over HTTP: the request is made, and made again; and its process is killed with each of its
+port calls as the last one, and the client repeats it. What then happens must be what the cell says."""
 
 from __future__ import annotations
 

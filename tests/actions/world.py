@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +63,7 @@ class Queue:
         self.messages.append(_Message(message.body, self.world.at_ms + message.delay_s * SECOND_MS))
 
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
-        found = []
+        found: list[InMessage] = []
         for number, message in enumerate(self.messages):
             if message.gone or message.visible_ms > self.world.at_ms or len(found) == limit:
                 continue
@@ -159,7 +158,7 @@ class World(Stage):
         return Answer(status, found)
 
     def ask(self, method: str, path: str, body: object = None, **query: str) -> Answer:
-        answer = self.call(method, path, body, **query)
+        answer = self.call(method, path, body, kill=None, **query)
         assert answer is not None
         return answer
 
@@ -171,7 +170,7 @@ class World(Stage):
 
     # --- workers ----------------------------------------------------------------------------------------------
 
-    def lease(self, worker: str = "w", limit: int = 10, **more: Any) -> list[Held]:
+    def take(self, worker: str = "w", limit: int = 10, **more: Any) -> list[Held]:
         told = self.must("POST", "/pools/default:lease", {"worker": worker, "max": limit, **more})
         held = [Held(one, self.at_ms) for one in told["runs"]]
         self.worked.starts += held
@@ -187,7 +186,7 @@ class World(Stage):
 
     def work(self, *_: object) -> None:  # type: ignore[override]
         """Workers take whatever is there, and complete it."""
-        while held := self.lease():
+        while held := self.take():
             for one in held:
                 if self.beat(one).get("cancel"):
                     self.complete(one, "cancelled")
@@ -256,7 +255,3 @@ def is_step(call: Call) -> bool:
 
 def is_send(call: Call) -> bool:
     return call.verb == "send" and call.what != TICKS_QUEUE
-
-
-def text_of(body: object) -> str:
-    return json.dumps(body)
