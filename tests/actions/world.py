@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 from tests.scenarios.stage import Call, Killed, Process, Stage
 from tests.support.http import ApiUnderTest
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.writes import Committed
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.ports import TICKS_QUEUE, InMessage, Layout, OutMessage, SendReport
 
@@ -124,9 +126,14 @@ class World(Stage):
         self.audited_ms = self.at_ms
         self.calls_made = 0
         """Port calls of the last request."""
+        self.took_effect = False
+        """Whether the last request has written something of a job or a timer."""
+        self.on_message: Callable[[Body], object] = lambda _: None
+        self.on_start: Callable[[Held], object] = lambda _: None
 
     def put(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
         for message in messages if queue != TICKS_QUEUE else ():
+            self.on_message(json.loads(message.body))
             self.queue.put(message)
         return SendReport()
 
@@ -142,10 +149,20 @@ class World(Stage):
     # --- clients ----------------------------------------------------------------------------------------------
 
     def call(
-        self, method: str, path: str, body: object = None, *, kill: Kill | None = None, **query: str
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        kill: Kill | None = None,
+        meanwhile: tuple[int, Callable[[], object]] | None = None,
+        **query: str,
     ) -> Answer | None:
-        """One request, served by a process of its own; None when that died before it had answered."""
-        process = self.process()
+        """One request, served by a process of its own; None when that died before it had answered. `meanwhile`: what
+        others do just before its n-th port call."""
+        process = _Noting(self)
+        if meanwhile is not None:
+            process.before(lambda call: call.n == meanwhile[0], meanwhile[1])
         if kill is not None:
             (process.after if kill.call else process.before)(lambda call: call.n == max(kill.call, 1), _die)
         ports = dataclasses.replace(process.ports, receiver=_Received(process, self.queue))
@@ -154,11 +171,11 @@ class World(Stage):
         except Killed:
             return None
         finally:
-            self.calls_made = len(process.calls)
+            self.calls_made, self.took_effect = len(process.calls), process.took_effect
         return Answer(status, found)
 
     def ask(self, method: str, path: str, body: object = None, **query: str) -> Answer:
-        answer = self.call(method, path, body, kill=None, **query)
+        answer = self.call(method, path, body, kill=None, meanwhile=None, **query)
         assert answer is not None
         return answer
 
@@ -174,6 +191,8 @@ class World(Stage):
         told = self.must("POST", "/pools/default:lease", {"worker": worker, "max": limit, **more})
         held = [Held(one, self.at_ms) for one in told["runs"]]
         self.worked.starts += held
+        for one in held:
+            self.on_start(one)
         return held
 
     def complete(self, held: Held, outcome: str = "succeeded", **more: Any) -> Body:
@@ -224,6 +243,24 @@ class World(Stage):
         later = [int(item["sk"][:10]) * SECOND_MS for item in self.store.items(TIMERS) if item["status"] == "pending"]
         hidden = [message.visible_ms for message in self.queue.messages if not message.gone]
         return min((at_ms for at_ms in later + hidden if at_ms > self.at_ms), default=self.at_ms + 10**9)
+
+
+class _Noting(Process):
+    """A process that remembers whether it has written anything of a job or a timer."""
+
+    took_effect = False
+
+    def call[T](self, verb: str, what: str, detail: Any, effect: Callable[[], T]) -> T:
+        def noted() -> T:
+            result = effect()
+            written = isinstance(result, Committed) and any(write.table in _OF_CLIENTS for write in detail)
+            self.took_effect = self.took_effect or written
+            return result
+
+        return super().call(verb, what, detail, noted)
+
+
+_OF_CLIENTS = (JOBS, TIMERS)
 
 
 class _Received:

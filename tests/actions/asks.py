@@ -1,0 +1,292 @@
+"""Requests of clients, and what each answer of theirs may be.
+
+An `Ask` knows what it wants to do to the model, which answers are right for it as things stand, and what its repeat has
+in common with the first answer. Refuses to know when it is sent, or whether its answer comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from tests.actions.model import TEAM, Definition, Job, Promises, hold
+from tests.actions.world import Answer, Body
+from tickwork.core.instants import iso
+
+EARLIER_MS = 60_000
+"""A time that has passed by less is still taken: then nobody knows what the answer should have been."""
+
+
+@dataclass(slots=True)
+class Ask:
+    method: str
+    path: str
+    body: Body | None
+    job: Job | None = None
+    """Whose promises it changes."""
+    same: tuple[str, ...] = ()
+    """What a repeat's answer has in common with the first."""
+    judge: Callable[[Answer, int], None] = lambda _, __: None
+    """Of an answer to it as things stand, and an instant: the right one? Then what it promises holds from now on."""
+    effect: Callable[[int], None] = lambda _: None
+    """Of an answer that was lost: it has taken effect."""
+    look: Callable[[], object] = lambda: None
+    """Just before it is sent: at what it is about."""
+    is_always_judged: bool = False
+    """Its right answer is the same for ever."""
+    # --- what became of it
+    first: Answer | None = None
+    has_effect: bool = False
+    epoch: int = -1
+    sent_ms: int = 0
+    tries: int = 0
+
+    @property
+    def epoch_now(self) -> int:
+        return self.job.epoch if self.job is not None else 0
+
+    def is_untouched(self) -> bool:
+        """It has taken effect, and nobody has done anything to its job since."""
+        if self.job is None:
+            return self.has_effect and self.is_always_judged
+        return self.has_effect and self.job.epoch == self.epoch
+
+    def repeated(self, answer: Answer) -> None:
+        """The answer to a repeat of what has taken effect, and was not touched since."""
+        what = f"{self.method} {self.path} {self.body}, {self.tries} times: {answer}, first {self.first}"
+        hold(answer.is_ok, "a-repeat-is-granted", what)
+        if self.first is not None:
+            both = [{name: _part(one.body, name) for name in self.same} for one in (self.first, answer)]
+            hold(both[0] == both[1], "a-repeat-has-the-first-answer", f"{both}: {what}")
+
+
+def _part(body: Any, name: str) -> Any:
+    """A part of an answer; of a batch, that of each entry."""
+    if "." in name:
+        outer, _, inner = name.partition(".")
+        return [one.get(inner) for one in body[outer]]
+    return body.get(name)
+
+
+def respelled(body: Body, rng: Random) -> bytes:
+    """The same request in other letters: keys in another order, `+00:00` for `Z`."""
+    return json.dumps(_shuffled(body, rng)).encode()
+
+
+def _shuffled(value: Any, rng: Random) -> Any:
+    if isinstance(value, dict):
+        names = list(value)
+        rng.shuffle(names)
+        return {name: _shuffled(value[name], rng) for name in names}
+    if isinstance(value, list):
+        return [_shuffled(one, rng) for one in value]
+    if isinstance(value, str) and len(value) == 20 and value.endswith("Z") and value[10] == "T":
+        return f"{value[:-1]}+00:00"
+    return value
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------
+
+
+def create_job(job: Job, definition: Definition) -> Ask:
+    body = definition.parts() | {"team": TEAM, "name": job.name}
+
+    def judge(answer: Answer, now_ms: int) -> None:
+        standing, what = job.definition, f"{job.id}: {answer} to {body}"
+        if standing is None:
+            if answer.status == 422 and definition.ends:
+                return
+            hold(answer.status == 201, "a-job-is-created", what)
+            job.becomes(definition, now_ms, answer.body["version"])
+        elif standing == definition:
+            hold(answer.status == 200, "the-same-again-is-granted", what)
+        else:
+            refused = (409, 422) if definition.ends else (409,)
+            hold(answer.status in refused, "other-content-is-refused", what)
+
+    def effect(now_ms: int) -> None:
+        job.becomes(definition, now_ms, None)
+
+    return Ask("POST", "/jobs", body, job, ("job_id", "version"), judge, effect)
+
+
+def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask:
+    """A change of what differs, made of the version that was read."""
+    old, parts = base.parts(), new.parts()
+    given = {name: value for name, value in parts.items() if old.get(name) != value}
+    if base.max_lateness_s and not new.max_lateness_s:
+        given["catch_up"] = {"max_lateness_s": None}
+    if not given:
+        given = {"payload": base.payload}
+    body = given | {"version": version}
+
+    def judge(answer: Answer, now_ms: int) -> None:
+        what = f"{job.id} at {job.version}: {answer} to {body}"
+        if job.definition is None:
+            hold(answer.status == 404, "what-is-deleted-is-gone", what)
+        elif job.version not in (None, version):
+            hold(answer.status == 412, "two-changes-do-not-overwrite", what)
+        elif answer.is_ok:
+            hold(answer.body["payload" if not new.is_long else "version"] is not None, "a-change-is-shown", what)
+            wanted = version + (new != base)
+            hold(answer.body["version"] == wanted, "a-version-is-a-change", f"wanted {wanted}: {what}")
+            if new != base:
+                job.becomes(new, now_ms, wanted)
+        else:
+            hold(answer.status in (409, 422) and (base.ends or new.ends), "a-change-is-granted", what)
+
+    def effect(now_ms: int) -> None:
+        if new != base:
+            job.becomes(new, now_ms, version + 1)
+
+    return Ask("PATCH", f"/jobs/{job.id}", body, job, ("version", "schedule", "target", "lease_s"), judge, effect)
+
+
+def merged(drawn: Definition, base: Definition, kept: list[str]) -> Definition:
+    """A definition that keeps these of another."""
+    return replace(drawn, **{name: getattr(base, name) for name in kept})
+
+
+def delete_job(job: Job) -> Ask:
+    def judge(answer: Answer, now_ms: int) -> None:
+        what = f"{job.id}: {answer}"
+        if not job.is_known:
+            hold(answer.status == 404, "what-never-was-is-not-found", what)
+            return
+        hold(answer.status == 200, "a-deletion-is-granted", what)
+        hold(answer.body["changed"] == (job.definition is not None), "a-deletion-says-what-it-did", what)
+        if job.definition is not None:
+            job.becomes(None, now_ms, None)
+
+    return Ask(
+        "DELETE",
+        f"/jobs/{job.id}",
+        None,
+        job,
+        ("job_id", "deleted"),
+        judge,
+        lambda now_ms: job.becomes(None, now_ms, None),
+    )
+
+
+def pause_job(job: Job, by: str, until_ms: int) -> Ask:
+    body: Body = {"by": by, "reason": "stocktaking"} | ({"until": iso(until_ms)} if until_ms else {})
+
+    def judge(answer: Answer, now_ms: int) -> None:
+        what = f"{job.id}: {answer} to {body}"
+        has_passed = bool(until_ms) and until_ms <= now_ms
+        if job.definition is None:
+            hold(answer.status == (422 if has_passed else 404), "what-is-deleted-is-gone", what)
+        elif answer.is_ok:
+            job.pause(now_ms, until_ms, by)
+            job.version = answer.body["version"]
+        else:
+            hold(has_passed or job.definition.ends, "a-pause-is-granted", what)
+
+    def effect(now_ms: int) -> None:
+        if job.pause(now_ms, until_ms, by) and job.version is not None:
+            job.version += 1
+
+    return Ask("POST", f"/jobs/{job.id}/pause", body, job, ("version", "pauses"), judge, effect)
+
+
+def resume_job(job: Job, by: str) -> Ask:
+    def judge(answer: Answer, now_ms: int) -> None:
+        what = f"{job.id}: {answer}"
+        if job.definition is None:
+            hold(answer.status == 404, "what-is-deleted-is-gone", what)
+        elif answer.is_ok:
+            was_paused = job.open_pause(now_ms) is not None
+            hold(answer.body["changed"] == was_paused, "a-resumption-says-what-it-did", what)
+            job.end_pause(now_ms)
+            job.version = answer.body["version"]
+        else:
+            hold(job.definition.ends, "a-resumption-is-granted", what)
+
+    def effect(now_ms: int) -> None:
+        if job.end_pause(now_ms) and job.version is not None:
+            job.version += 1
+
+    return Ask("POST", f"/jobs/{job.id}/resume", {"by": by}, job, ("version", "changed"), judge, effect)
+
+
+# --- timers ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class WantedTimer:
+    """A timer under a client key."""
+
+    client_key: str
+    definition: Definition
+    when: Body
+    timer_id: str = ""
+
+    @property
+    def body(self) -> Body:
+        return self.definition.parts() | self.when | {"team": TEAM, "client_key": self.client_key}
+
+
+def create_timers(promises: Promises, wanted: list[WantedTimer]) -> Ask:
+    """Timers under keys that nobody else uses, one alone or some as a batch."""
+
+    def told(answer: Answer, _: int) -> None:
+        hold(answer.is_ok, "a-timer-is-created", f"{answer} to {[one.body for one in wanted]}")
+        entries = answer.body["timers"] if len(wanted) > 1 else [answer.body]
+        hold(len(entries) == len(wanted), "each-entry-has-its-fate", answer)
+        for one, entry in zip(wanted, entries, strict=True):
+            hold("timer_id" in entry, "a-timer-is-created", entry)
+            hold(one.timer_id in ("", entry["timer_id"]), "a-repeat-has-the-first-answer", f"{one} {entry}")
+            one.timer_id = entry["timer_id"]
+            promises.timers[one.timer_id] = one.definition
+
+    if len(wanted) == 1:
+        alone = ("timer_id", "run_id", "fire_at")
+        return Ask("POST", "/timers", wanted[0].body, None, alone, told, is_always_judged=True)
+    body = {"timers": [one.body for one in wanted]}
+    same = ("timers.timer_id", "timers.fire_at")
+    return Ask("POST", "/timers:batch", body, None, same, told, is_always_judged=True)
+
+
+# --- runs -----------------------------------------------------------------------------------------------------
+
+
+def cancel_run(promises: Promises, run: Body, named: Body, look: Callable[[], object]) -> Ask:
+    """Cancel a run, as it stands when `look` has read it."""
+
+    def judge(answer: Answer, now_ms: int) -> None:
+        (entry,) = answer.body["runs"]
+        what = f"{run['job_id']} {run['scheduled_at']} was {run['status']}: {entry}"
+        if entry["accepted"]:
+            hold(run["status"] not in ("succeeded", "dead", "skipped", "expired"), "what-has-ended-stays", what)
+            promises.cancelled(entry["run_id"], run["job_id"], f"at {iso(now_ms)} when it was {run['status']}")
+        else:
+            is_live = run["status"] in ("pending", "queued", "running", "waiting")
+            hold(not is_live, "a-cancellation-is-granted", what)
+
+    def effect(now_ms: int) -> None:
+        promises.cancelled(run["run_id"], run["job_id"], f"at {iso(now_ms)}, unanswered")
+
+    job = promises.job_of(run["job_id"])
+    same = ("runs.accepted", "runs.run_id")
+    return Ask("POST", "/runs:cancel", {"runs": [named]}, job, same, judge, effect, look)
+
+
+def replay(promises: Promises, run: Body, look: Callable[[], object]) -> Ask:
+    body = {"team": TEAM, "runs": [run["ref"]], "by": "ann", "reason": "mended"}
+
+    def judge(answer: Answer, _: int) -> None:
+        (entry,) = answer.body["runs"]
+        what = f"{run['job_id']} {run['scheduled_at']} was {run['status']}: {entry}"
+        waits_already = run["status"] == "waiting" and run.get("replays")
+        hold(waits_already or entry["replayed"] == (run["status"] == "dead"), "the-dead-are-replayed", what)
+        if entry["replayed"] and not waits_already:
+            promises.replayed(run["run_id"])
+
+    def effect(_: int) -> None:
+        promises.replayed(run["run_id"])
+
+    return Ask("POST", "/dead-letters:replay", body, None, (), judge, effect, look)

@@ -1,0 +1,88 @@
+"""Two workers over HTTP: they take runs, beat, complete, fail with texts of every kind, and sometimes simply vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from tests.actions.model import Promises, hold
+from tests.actions.world import Held, World
+from tickwork.core.instants import SECOND_MS, parse_iso
+
+ERRORS: Final = ("boom", "", "cannot open 'caf\udce9.txt'", "x" * 10_001, "odd \ufffe\uffff", "nul \x00")
+WAITS_S: Final = (0, 0, 0, 3, 1.5)
+
+
+class Workers:
+    def __init__(self, rng: Random, world: World, promises: Promises, note: Callable[[str], object]) -> None:
+        self._rng, self._world, self._promises, self._note = rng, world, promises, note
+        self.holding: list[Held] = []
+
+    def step(self) -> None:
+        if not self.holding or self._rng.random() < 0.4:
+            self.take()
+            return
+        held = self.holding.pop(self._rng.randrange(len(self.holding)))
+        drawn = self._rng.random()
+        if self._has_lapsed(held):
+            return
+        if drawn < 0.15:
+            self._note(f"vanish with {held.ref} {held.told['attempt']}")
+        elif drawn < 0.3:
+            self._beat(held)
+        elif drawn < 0.6:
+            self._fail(held)
+        else:
+            self._succeed(held)
+
+    def take(self) -> None:
+        found = self._world.take(self._rng.choice(("w1", "w2")), self._rng.randint(1, 3))
+        self.holding += found
+        for one in found:
+            self._note(
+                f"take {one.told['job_id']} {one.told['scheduled_at']} attempt {one.told['attempt']} {one.payload}"
+            )
+
+    def work_off(self) -> None:
+        """Whatever there is ends well."""
+        holding, self.holding = self.holding, []
+        for held in holding:
+            if not self._has_lapsed(held):
+                self._succeed(held)
+        while found := self._world.take("w1", 10):
+            for held in found:
+                self._succeed(held)
+
+    def _has_lapsed(self, held: Held) -> bool:
+        return self._world.at_ms >= parse_iso(held.told["lease_until"]) - SECOND_MS
+
+    def _beat(self, held: Held) -> None:
+        answer = self._world.beat(held)
+        hold(answer["accepted"], "a-lease-is-trusted", answer)
+        self._is_told(held, answer)
+        held.told["lease_until"] = answer["lease_until"]
+        self.holding.append(held)
+
+    def _is_told(self, held: Held, answer: dict[str, Any]) -> None:
+        """A worker hears that its run is to stop, if and only if somebody has cancelled it."""
+        wanted = held.run_id in self._promises.stopped
+        hold(bool(answer.get("cancel")) == wanted, "a-worker-hears-of-it", f"{answer}, wanted {wanted}")
+
+    def _succeed(self, held: Held) -> None:
+        answer = self._world.complete(held)
+        self._note(f"succeed {held.told['job_id']} {held.told['attempt']}")
+        hold(answer["accepted"] and answer["status"] == "succeeded", "a-success-is-recorded", answer)
+
+    def _fail(self, held: Held) -> None:
+        outcome = self._rng.choice(("failed", "failed", "failed", "failed_permanent"))
+        wait_s, error = self._rng.choice(WAITS_S), self._rng.choice(ERRORS)
+        entries = [held.named(outcome=outcome, error=error, **({"retry_after_s": wait_s} if wait_s else {}))]
+        if self._rng.random() < 0.2:
+            entries.append({"ref": held.ref, "token": "none"})
+        now_ms = self._world.at_ms
+        answer = self._world.ask("POST", "/runs:complete", {"runs": entries})
+        self._note(f"fail {held.told['job_id']} {held.told['attempt']} {outcome} {error[:20]!r} {wait_s}: {answer}")
+        hold(answer.is_ok, "a-failure-told-is-recorded", f"{answer} to {outcome} {error[:30]!r} {wait_s}")
+        told = answer.body["runs"][0]
+        self._promises.failed(held, told, now_ms, wait_s, permanent=outcome == "failed_permanent")
