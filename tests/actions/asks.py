@@ -12,12 +12,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.actions.model import TEAM, Definition, Job, Promises, hold
+from tests.actions.model import TEAM, Definition, Job, hold
 from tests.actions.world import Answer, Body
 from tickwork.core.instants import iso
-
-EARLIER_MS = 60_000
-"""A time that has passed by less is still taken: then nobody knows what the answer should have been."""
 
 
 @dataclass(slots=True)
@@ -33,6 +30,9 @@ class Ask:
     """Of an answer to it as things stand, and an instant: the right one? Then what it promises holds from now on."""
     effect: Callable[[int], None] = lambda _: None
     """Of an answer that was lost: it has taken effect."""
+    granted: Callable[[Answer], bool] = lambda answer: answer.is_ok
+    is_overtaken: Callable[[], bool] = lambda: False
+    """What it is about has ended otherwise, as the first answer did not rule out."""
     look: Callable[[], object] = lambda: None
     """Just before it is sent: at what it is about."""
     is_always_judged: bool = False
@@ -52,7 +52,7 @@ class Ask:
         """It has taken effect, and nobody has done anything to its job since."""
         if self.job is None:
             return self.has_effect and self.is_always_judged
-        return self.has_effect and self.job.epoch == self.epoch
+        return self.has_effect and self.job.epoch == self.epoch and not self.is_overtaken()
 
     def repeated(self, answer: Answer) -> None:
         """The answer to a repeat of what has taken effect, and was not touched since."""
@@ -113,24 +113,43 @@ def create_job(job: Job, definition: Definition) -> Ask:
     return Ask("POST", "/jobs", body, job, ("job_id", "version"), judge, effect)
 
 
-def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask:
-    """A change of what differs, made of the version that was read."""
+def shows(shown: Body, definition: Definition) -> bool:
+    """Whether an answer shows this definition."""
+    payload = definition.is_long or shown.get("payload") == definition.payload
+    policy = shown["retry_policy"]["max_attempts"] == definition.max_attempts
+    return payload and policy and shown["target"]["handler"] == definition.handler
+
+
+def _differing(base: Definition, new: Definition) -> Body:
+    """What a change has to say; when nothing differs, something that says the same."""
     old, parts = base.parts(), new.parts()
     given = {name: value for name, value in parts.items() if old.get(name) != value}
     if base.max_lateness_s and not new.max_lateness_s:
         given["catch_up"] = {"max_lateness_s": None}
-    if not given:
-        given = {"payload": base.payload}
+    if "schedule" in given:  # a tolerance that is its schedule's default follows the schedule
+        given["tolerance_s"] = 0
+    return given or {"payload": base.payload}
+
+
+def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask:
+    """A change of what differs, made of the version that was read."""
+    given = _differing(base, new)
     body = given | {"version": version}
 
     def judge(answer: Answer, now_ms: int) -> None:
         what = f"{job.id} at {job.version}: {answer} to {body}"
         if job.definition is None:
             hold(answer.status == 404, "what-is-deleted-is-gone", what)
+        elif new != base and job.definition == new:  # made before, and perhaps paused since
+            hold(answer.is_ok, "a-repeat-is-granted", what)
+            hold(job.version in (None, answer.body["version"]), "a-version-is-a-change", what)
+            job.version = answer.body["version"]
         elif job.version not in (None, version):
             hold(answer.status == 412, "two-changes-do-not-overwrite", what)
+        elif answer.status == 412:
+            hold(job.version is None, "a-change-is-granted", what)
         elif answer.is_ok:
-            hold(answer.body["payload" if not new.is_long else "version"] is not None, "a-change-is-shown", what)
+            hold(shows(answer.body, new), "a-change-is-shown", what)
             wanted = version + (new != base)
             hold(answer.body["version"] == wanted, "a-version-is-a-change", f"wanted {wanted}: {what}")
             if new != base:
@@ -211,82 +230,3 @@ def resume_job(job: Job, by: str) -> Ask:
             job.version += 1
 
     return Ask("POST", f"/jobs/{job.id}/resume", {"by": by}, job, ("version", "changed"), judge, effect)
-
-
-# --- timers ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class WantedTimer:
-    """A timer under a client key."""
-
-    client_key: str
-    definition: Definition
-    when: Body
-    timer_id: str = ""
-
-    @property
-    def body(self) -> Body:
-        return self.definition.parts() | self.when | {"team": TEAM, "client_key": self.client_key}
-
-
-def create_timers(promises: Promises, wanted: list[WantedTimer]) -> Ask:
-    """Timers under keys that nobody else uses, one alone or some as a batch."""
-
-    def told(answer: Answer, _: int) -> None:
-        hold(answer.is_ok, "a-timer-is-created", f"{answer} to {[one.body for one in wanted]}")
-        entries = answer.body["timers"] if len(wanted) > 1 else [answer.body]
-        hold(len(entries) == len(wanted), "each-entry-has-its-fate", answer)
-        for one, entry in zip(wanted, entries, strict=True):
-            hold("timer_id" in entry, "a-timer-is-created", entry)
-            hold(one.timer_id in ("", entry["timer_id"]), "a-repeat-has-the-first-answer", f"{one} {entry}")
-            one.timer_id = entry["timer_id"]
-            promises.timers[one.timer_id] = one.definition
-
-    if len(wanted) == 1:
-        alone = ("timer_id", "run_id", "fire_at")
-        return Ask("POST", "/timers", wanted[0].body, None, alone, told, is_always_judged=True)
-    body = {"timers": [one.body for one in wanted]}
-    same = ("timers.timer_id", "timers.fire_at")
-    return Ask("POST", "/timers:batch", body, None, same, told, is_always_judged=True)
-
-
-# --- runs -----------------------------------------------------------------------------------------------------
-
-
-def cancel_run(promises: Promises, run: Body, named: Body, look: Callable[[], object]) -> Ask:
-    """Cancel a run, as it stands when `look` has read it."""
-
-    def judge(answer: Answer, now_ms: int) -> None:
-        (entry,) = answer.body["runs"]
-        what = f"{run['job_id']} {run['scheduled_at']} was {run['status']}: {entry}"
-        if entry["accepted"]:
-            hold(run["status"] not in ("succeeded", "dead", "skipped", "expired"), "what-has-ended-stays", what)
-            promises.cancelled(entry["run_id"], run["job_id"], f"at {iso(now_ms)} when it was {run['status']}")
-        else:
-            is_live = run["status"] in ("pending", "queued", "running", "waiting")
-            hold(not is_live, "a-cancellation-is-granted", what)
-
-    def effect(now_ms: int) -> None:
-        promises.cancelled(run["run_id"], run["job_id"], f"at {iso(now_ms)}, unanswered")
-
-    job = promises.job_of(run["job_id"])
-    same = ("runs.accepted", "runs.run_id")
-    return Ask("POST", "/runs:cancel", {"runs": [named]}, job, same, judge, effect, look)
-
-
-def replay(promises: Promises, run: Body, look: Callable[[], object]) -> Ask:
-    body = {"team": TEAM, "runs": [run["ref"]], "by": "ann", "reason": "mended"}
-
-    def judge(answer: Answer, _: int) -> None:
-        (entry,) = answer.body["runs"]
-        what = f"{run['job_id']} {run['scheduled_at']} was {run['status']}: {entry}"
-        waits_already = run["status"] == "waiting" and run.get("replays")
-        hold(waits_already or entry["replayed"] == (run["status"] == "dead"), "the-dead-are-replayed", what)
-        if entry["replayed"] and not waits_already:
-            promises.replayed(run["run_id"])
-
-    def effect(_: int) -> None:
-        promises.replayed(run["run_id"])
-
-    return Ask("POST", "/dead-letters:replay", body, None, (), judge, effect, look)

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from tests.actions.model import TEAM, Job, Promises, hold
 from tests.actions.world import Body, World
+from tests.scenarios.stage import NOW_MS
 from tickwork.core.dispatch import backlog
-from tickwork.core.instants import SECOND_MS, parse_iso
+from tickwork.core.instants import DAY_MS, SECOND_MS, iso, parse_iso
 
 PREVIEWED: Final = 6
 PAGE: Final = 3
@@ -133,7 +134,8 @@ def runs_list(world: World, status: str, on_page: Callable[[list[Body]], object]
                 found.add(run.key.ref)
         return found
 
-    query = {"team": TEAM, "limit": str(PAGE)} | ({"status": status} if status else {})
+    query = {"team": TEAM, "limit": str(PAGE), "since": iso(NOW_MS - DAY_MS // 24)}
+    query |= {"status": status} if status else {}
     return Paging("/runs", "runs", "ref", query, standing, on_page=on_page).begin()
 
 

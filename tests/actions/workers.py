@@ -29,15 +29,22 @@ class Workers:
             return
         if drawn < 0.15:
             self._note(f"vanish with {held.ref} {held.told['attempt']}")
-        elif drawn < 0.3:
+        elif drawn < 0.25:
             self._beat(held)
+        elif drawn < 0.3:
+            self._hand_back(held)
         elif drawn < 0.6:
             self._fail(held)
         else:
             self._succeed(held)
 
     def take(self) -> None:
-        found = self._world.take(self._rng.choice(("w1", "w2")), self._rng.randint(1, 3))
+        """The first worker has every handler, the second is an older one, that lacks a handler."""
+        if self._rng.random() < 0.8:
+            found = self._world.take("w1", self._rng.randint(1, 3))
+        else:
+            found = self._world.take("w2", self._rng.randint(1, 3), handlers=["a"])
+            hold(all(one.told["handler"] == "a" for one in found), "no-run-without-its-handler", found)
         self.holding += found
         for one in found:
             self._note(
@@ -63,6 +70,13 @@ class Workers:
         self._is_told(held, answer)
         held.told["lease_until"] = answer["lease_until"]
         self.holding.append(held)
+
+    def _hand_back(self, held: Held) -> None:
+        """The worker has to stop: nobody counts that against the run."""
+        (told,) = self._world.must("POST", "/runs:release", {"runs": [held.named()]})["runs"]
+        self._note(f"hand_back {held.told['job_id']} {held.told['attempt']}: {told}")
+        hold(told["accepted"], "a-run-is-handed-back", told)
+        self._promises.handed_back(held.run_id)
 
     def _is_told(self, held: Held, answer: dict[str, Any]) -> None:
         """A worker hears that its run is to stop, if and only if somebody has cancelled it."""

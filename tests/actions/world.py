@@ -7,19 +7,20 @@ Owns the queue with its receipts, the going of time, and what workers were given
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from tests.actions.queue import Queue, Received
 from tests.scenarios.stage import Call, Killed, Process, Stage
 from tests.support.http import ApiUnderTest
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.audit.reconciling import reconcile
-from tickwork.ports import TICKS_QUEUE, InMessage, Layout, OutMessage, SendReport
+from tickwork.ports import TICKS_QUEUE, Layout, OutMessage, Ports, SendReport
 
 LAYOUT = Layout(shards=2, slices=1, pools=("default",))
 IDLE_STEP_S = 50
@@ -45,42 +46,6 @@ class Kill:
     dies before it has made any."""
 
     call: int
-
-
-@dataclass(slots=True)
-class _Message:
-    body: str
-    visible_ms: int
-    gone: bool = False
-
-
-class Queue:
-    """A ready queue. Receipts are good as long as the message is there; a handle names it for ever."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.messages: list[_Message] = []
-
-    def put(self, message: OutMessage) -> None:
-        self.messages.append(_Message(message.body, self.world.at_ms + message.delay_s * SECOND_MS))
-
-    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
-        found: list[InMessage] = []
-        for number, message in enumerate(self.messages):
-            if message.gone or message.visible_ms > self.world.at_ms or len(found) == limit:
-                continue
-            message.visible_ms = self.world.at_ms + hide_s * SECOND_MS
-            found.append(InMessage(f"handle/{number}", message.body))
-        return found
-
-    def hide(self, queue: str, receipt: str, seconds: int) -> None:
-        self._of(receipt).visible_ms = self.world.at_ms + seconds * SECOND_MS
-
-    def delete(self, queue: str, receipt: str) -> None:
-        self._of(receipt).gone = True
-
-    def _of(self, receipt: str) -> _Message:
-        return self.messages[int(receipt.partition("/")[2])]
 
 
 @dataclass(slots=True)
@@ -128,6 +93,8 @@ class World(Stage):
         """Port calls of the last request."""
         self.took_effect = False
         """Whether the last request has written something of a job or a timer."""
+        self._serving: list[_Noting] = []
+        self._apis: list[ApiUnderTest] = []
         self.on_message: Callable[[Body], object] = lambda _: None
         self.on_start: Callable[[Held], object] = lambda _: None
 
@@ -161,18 +128,29 @@ class World(Stage):
         """One request, served by a process of its own; None when that died before it had answered. `meanwhile`: what
         others do just before its n-th port call."""
         process = _Noting(self)
+        self._serving.append(process)
         if meanwhile is not None:
             process.before(lambda call: call.n == meanwhile[0], meanwhile[1])
         if kill is not None:
             (process.after if kill.call else process.before)(lambda call: call.n == max(kill.call, 1), _die)
-        ports = dataclasses.replace(process.ports, receiver=_Received(process, self.queue))
         try:
-            status, found = ApiUnderTest(ports).call(method, path, body, **query)
+            status, found = self._api().call(method, path, body, **query)
         except Killed:
             return None
         finally:
+            self._serving.pop()
             self.calls_made, self.took_effect = len(process.calls), process.took_effect
         return Answer(status, found)
+
+    def _api(self) -> ApiUnderTest:
+        """The API as the innermost process serves it. A resolver is at one request at a time, and dear to build."""
+        depth = len(self._serving)
+        if depth > len(self._apis):
+            of = partial(_Part, self._serving, depth - 1)
+            receiver = of("receiver")
+            ports = Ports(of("clock"), of("store"), of("sender"), self.signals, self.ids, self.layout, receiver)
+            self._apis.append(ApiUnderTest(ports))
+        return self._apis[depth - 1]
 
     def ask(self, method: str, path: str, body: object = None, **query: str) -> Answer:
         answer = self.call(method, path, body, kill=None, meanwhile=None, **query)
@@ -245,10 +223,25 @@ class World(Stage):
         return min((at_ms for at_ms in later + hidden if at_ms > self.at_ms), default=self.at_ms + 10**9)
 
 
+class _Part:
+    """A port of whichever process serves the request at a depth of nesting."""
+
+    def __init__(self, serving: list[_Noting], depth: int, part: str) -> None:
+        self._serving, self._depth, self._part = serving, depth, part
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(self._serving[self._depth], self._part), name)
+
+
 class _Noting(Process):
     """A process that remembers whether it has written anything of a job or a timer."""
 
     took_effect = False
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.clock, self.store, self.sender = self.ports.clock, self.ports.store, self.ports.sender
+        self.receiver = Received(self, world.queue)
 
     def call[T](self, verb: str, what: str, detail: Any, effect: Callable[[], T]) -> T:
         def noted() -> T:
@@ -261,24 +254,6 @@ class _Noting(Process):
 
 
 _OF_CLIENTS = (JOBS, TIMERS)
-
-
-class _Received:
-    """The queue as one process has it: its calls are port calls like any other."""
-
-    def __init__(self, process: Process, queue: Queue) -> None:
-        self._process, self._queue = process, queue
-
-    def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
-        return self._process.call(
-            "receive", queue, limit, lambda: self._queue.receive(queue, limit=limit, wait_s=wait_s, hide_s=hide_s)
-        )
-
-    def hide(self, queue: str, receipt: str, seconds: int) -> None:
-        self._process.call("hide", queue, receipt, lambda: self._queue.hide(queue, receipt, seconds))
-
-    def delete(self, queue: str, receipt: str) -> None:
-        self._process.call("delete", queue, receipt, lambda: self._queue.delete(queue, receipt))
 
 
 def _die() -> None:
