@@ -86,6 +86,8 @@ class Job:
     epoch: int = 0
     is_known: bool = False
     """Whether it was ever registered."""
+    cancelled: dict[str, str] = field(default_factory=dict)
+    """Runs that were cancelled before they had started, with why. A job that is made anew knows nothing of them."""
     is_unsettled: bool = False
     """Something was done to it by a process that died: what that was to see to waits for a repeat, or for the audit."""
 
@@ -95,7 +97,7 @@ class Job:
 
     def becomes(self, definition: Definition | None, at_ms: int, version: int | None) -> None:
         if definition is None or self.definition is None:
-            self.pauses = []
+            self.pauses, self.cancelled = [], {}
         self.definition, self.version = definition, version
         self.history.append((at_ms, definition))
         self.is_known = True
@@ -164,6 +166,8 @@ class Promises:
         self.timers: dict[str, Definition] = {}
         """By id."""
         self.seen: dict[str, int] = {}
+        self.killed_ms = 0
+        """When a window was last killed."""
         self._deferred: list[Callable[[], None]] | None = None
 
     def note(self, what: str) -> None:
@@ -212,6 +216,8 @@ class Promises:
         hold(not job.is_paused_at(due_ms), "a-pause-stops-starts", f"{job.id} {body['scheduled_at']}")
         in_force = job.definitions_in(min(due_ms, now_ms), now_ms)
         hold(in_force, "deleted-stays", f"{job.id} {body['scheduled_at']}")
+        if self.killed_ms >= parse_iso(body["fire_at"]):
+            return  # decided in time, by a window that died before it had sent it
         lateness = [self.definitions[mark].max_lateness_s for mark in in_force]
         if all(lateness):
             late_ms = now_ms - parse_iso(body["fire_at"])
@@ -222,7 +228,8 @@ class Promises:
     def start(self, held: Held, now_ms: int) -> None:
         """A worker was given a run."""
         job_id, told = str(held.told["job_id"]), held.told
-        hold(held.run_id not in self.stopped, "cancelled-stays", f"{job_id}: {self.stopped.get(held.run_id)}")
+        why = self.why_stopped(held.run_id, job_id)
+        hold(not why, "cancelled-stays", f"{job_id} {told['scheduled_at']}: {why}")
         run = self.runs.get(held.run_id)
         hold(run is not None, "dispatched-before-started", job_id)
         assert run is not None
@@ -254,17 +261,23 @@ class Promises:
     # --- what is told -----------------------------------------------------------------------------------------
 
     def cancelled(self, run_id: str, job_id: str, why: str) -> None:
-        self.stopped.setdefault(run_id, why)
         job = self.job_of(job_id)
         if job is not None:
             job.epoch += 1
+        has_started = run_id in self.runs and self.runs[run_id].attempts
+        (self.stopped if job is None or has_started else job.cancelled).setdefault(run_id, why)
+
+    def why_stopped(self, run_id: str, job_id: str) -> str:
+        """Why nothing may start a run any more; empty when it may."""
+        job = self.job_of(job_id)
+        return self.stopped.get(run_id) or (job.cancelled.get(run_id, "") if job is not None else "")
 
     def failed(self, held: Held, answer: Body, now_ms: int, wait_s: float, *, permanent: bool) -> None:
         """A worker has told a failure."""
         hold(answer["accepted"], "a-failure-told-is-recorded", answer)
         run = self.runs[held.run_id]
         definition = self.definitions[held.told["payload"]["mark"]]
-        if held.run_id in self.stopped:
+        if self.why_stopped(held.run_id, held.told["job_id"]):
             hold(answer["status"] == "cancelled", "cancelled-stays", answer)
             return
         is_last = permanent or run.counted >= definition.max_attempts

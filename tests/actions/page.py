@@ -21,13 +21,14 @@ An occurrence is
 """
 
 _RULES = """
-Behind the cells stand four rules:
+Behind the cells stand five rules:
 
 - What an occurrence does is fixed when it is dispatched. All attempts, also of a replay, have the target, the payload
   and the policies of its first message.
 - A change, a deletion or a pause is about what has not been dispatched. To stop what has been, cancel it.
 - Pauses go by nominal time: what was due before the pause runs, however late; what was due in it stays skipped when
   it ends.
+- A job that is deleted and made anew is another job: it does not know what was paused or cancelled of the one before.
 - Cancelling works until an occurrence has ended. Once a cancellation is acknowledged, no attempt starts any more.
 """
 

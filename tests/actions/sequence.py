@@ -100,6 +100,7 @@ class Sequence:
         try:
             scanner.window()
         except Killed:
+            self.promises.killed_ms = self.world.at_ms
             self.note(f"killed_window after call {last}")
 
     def _served_s(self) -> int:

@@ -80,7 +80,7 @@ class Workers:
 
     def _is_told(self, held: Held, answer: dict[str, Any]) -> None:
         """A worker hears that its run is to stop, if and only if somebody has cancelled it."""
-        wanted = held.run_id in self._promises.stopped
+        wanted = bool(self._promises.why_stopped(held.run_id, held.told["job_id"]))
         hold(bool(answer.get("cancel")) == wanted, "a-worker-hears-of-it", f"{answer}, wanted {wanted}")
 
     def _succeed(self, held: Held) -> None:
