@@ -26,6 +26,9 @@ class Queue:
     def put(self, message: OutMessage) -> None:
         self.messages.append(_Message(message.body, self._stage.at_ms + message.delay_s * SECOND_MS))
 
+    def has_visible(self) -> bool:
+        return any(not message.gone and message.visible_ms <= self._stage.at_ms for message in self.messages)
+
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
         found: list[InMessage] = []
         for number, message in enumerate(self.messages):

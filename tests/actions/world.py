@@ -183,7 +183,7 @@ class World(Stage):
 
     def work(self, *_: object) -> None:  # type: ignore[override]
         """Workers take whatever is there, and complete it."""
-        while held := self.take():
+        while self.queue.has_visible() and (held := self.take()):
             for one in held:
                 if self.beat(one).get("cancel"):
                     self.complete(one, "cancelled")
