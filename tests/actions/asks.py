@@ -113,9 +113,13 @@ def create_job(job: Job, definition: Definition) -> Ask:
     return Ask("POST", "/jobs", body, job, ("job_id", "version"), judge, effect)
 
 
+LONG = 400
+"""A payload of so many bytes is kept apart, and an answer does not show it."""
+
+
 def shows(shown: Body, definition: Definition) -> bool:
     """Whether an answer shows this definition."""
-    payload = definition.is_long or shown.get("payload") == definition.payload
+    payload = len(definition.text) >= LONG or shown.get("payload") == definition.payload
     policy = shown["retry_policy"]["max_attempts"] == definition.max_attempts
     return payload and policy and shown["target"]["handler"] == definition.handler
 

@@ -45,12 +45,12 @@ class Definition:
     schedule: str = ""
     """JSON, of a job."""
     max_lateness_s: int = 0
-    is_long: bool = False
-    """Its payload is kept apart."""
+    text: str = ""
+    """In its payload: a long one is kept apart, an odd one has characters that no queue carries."""
 
     @property
     def payload(self) -> Body:
-        return {"mark": self.mark} | ({"text": "x" * 500} if self.is_long else {})
+        return {"mark": self.mark} | ({"text": self.text} if self.text else {})
 
     @property
     def ends(self) -> bool:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tests.scenarios.stage import Process, Stage
 from tickwork.core.instants import SECOND_MS
 from tickwork.ports import InMessage, OutMessage
+
+_XML = re.compile("[\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
+
+
+def is_xml(body: str) -> bool:
+    """Whether SQS takes it: "A message can include only XML, JSON, and unformatted text", of these characters."""
+    return _XML.fullmatch(body) is not None
 
 
 @dataclass(slots=True)

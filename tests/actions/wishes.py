@@ -20,6 +20,8 @@ from tickwork.core.ledger.tables import JOBS, PAYLOADS
 from tickwork.core.ledger.writes import Anyway, Delete, Put
 
 NAMES: Final = ("j0", "j1")
+TEXTS: Final = ("", "", "", "x" * 500, "odd \ufffe\uffff \x01")
+"""Of payloads."""
 
 
 @dataclass(slots=True)
@@ -55,7 +57,7 @@ class Wishes:
             base_s=self._rng.choice((2, 5, 9)),
             schedule=self._schedule() if is_job else "",
             max_lateness_s=self._rng.choice((0, 0, 5)) if is_job else 0,
-            is_long=self._rng.random() < 0.2,
+            text=self._rng.choice(TEXTS),
         )
         self._promises.definitions[definition.mark] = definition
         return definition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
@@ -11,7 +12,7 @@ from tests.actions.world import Held, World
 from tickwork.core.instants import SECOND_MS, parse_iso
 
 ERRORS: Final = ("boom", "", "cannot open 'caf\udce9.txt'", "x" * 10_001, "odd \ufffe\uffff", "nul \x00")
-WAITS_S: Final = (0, 0, 0, 3, 1.5)
+WAITS_S: Final = (0, 0, 0, 3, 1.5, math.nan)
 
 
 class Workers:
@@ -99,4 +100,6 @@ class Workers:
         self._note(f"fail {held.told['job_id']} {held.told['attempt']} {outcome} {error[:20]!r} {wait_s}: {answer}")
         hold(answer.is_ok, "a-failure-told-is-recorded", f"{answer} to {outcome} {error[:30]!r} {wait_s}")
         told = answer.body["runs"][0]
-        self._promises.failed(held, told, now_ms, wait_s, permanent=outcome == "failed_permanent")
+        self._promises.failed(
+            held, told, now_ms, 0 if math.isnan(wait_s) else wait_s, permanent=outcome == "failed_permanent"
+        )

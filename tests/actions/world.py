@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tests.actions.queue import Queue, Received
+from tests.actions.queue import Queue, Received, is_xml
 from tests.scenarios.stage import Call, Killed, Process, Stage
 from tests.support.http import ApiUnderTest
 from tickwork.core.instants import SECOND_MS
@@ -99,10 +99,14 @@ class World(Stage):
         self.on_start: Callable[[Held], object] = lambda _: None
 
     def put(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
-        for message in messages if queue != TICKS_QUEUE else ():
-            self.on_message(json.loads(message.body))
-            self.queue.put(message)
-        return SendReport()
+        if queue == TICKS_QUEUE:
+            return SendReport()
+        refused = tuple((i, "not XML") for i, message in enumerate(messages) if not is_xml(message.body))
+        for message in messages:
+            if is_xml(message.body):
+                self.on_message(json.loads(message.body))
+                self.queue.put(message)
+        return SendReport(refused=refused)
 
     def copy(self) -> World:
         """Another world as this one is now."""
