@@ -144,20 +144,19 @@ def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask
         what = f"{job.id} at {job.version}: {answer} to {body}"
         if job.definition is None:
             hold(answer.status == 404, "what-is-deleted-is-gone", what)
-        elif new != base and job.definition == new:  # made before, and perhaps paused since
-            hold(answer.is_ok, "a-repeat-is-granted", what)
-            hold(job.version in (None, answer.body["version"]), "a-version-is-a-change", what)
-            job.version = answer.body["version"]
+        elif job.definition == new:  # it says what stands: made before, or nothing new
+            hold(answer.is_ok or job.version != version, "a-repeat-is-granted", what)
+            if answer.is_ok:
+                hold(job.version in (None, answer.body["version"]), "a-version-is-a-change", what)
+                job.version = answer.body["version"]
         elif job.version not in (None, version):
             hold(answer.status == 412, "two-changes-do-not-overwrite", what)
         elif answer.status == 412:
             hold(job.version is None, "a-change-is-granted", what)
         elif answer.is_ok:
             hold(shows(answer.body, new), "a-change-is-shown", what)
-            wanted = version + (new != base)
-            hold(answer.body["version"] == wanted, "a-version-is-a-change", f"wanted {wanted}: {what}")
-            if new != base:
-                job.becomes(new, now_ms, wanted)
+            hold(answer.body["version"] == version + 1, "a-version-is-a-change", what)
+            job.becomes(new, now_ms, version + 1)
         else:
             hold(answer.status in (409, 422) and (base.ends or new.ends), "a-change-is-granted", what)
 
