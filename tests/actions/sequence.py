@@ -71,7 +71,7 @@ class Sequence:
         drawn = self.rng.random()
         if drawn < 0.06:
             self._stand_still()
-        elif drawn < 0.12:
+        elif drawn < 0.18:
             self._killed_window()
         else:
             self._go(self.rng.choice((1, 1, 2, 3, 5, 8, 13, 30)))

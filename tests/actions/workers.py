@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.actions.model import Promises, hold
+from tests.actions.queue import is_xml
 from tests.actions.world import Held, World
 from tickwork.core.instants import SECOND_MS, parse_iso
 
@@ -32,7 +33,7 @@ class Workers:
             self._note(f"vanish with {held.ref} {held.told['attempt']}")
         elif drawn < 0.25:
             self._beat(held)
-        elif drawn < 0.3:
+        elif drawn < 0.35:
             self._hand_back(held)
         elif drawn < 0.6:
             self._fail(held)
@@ -79,6 +80,15 @@ class Workers:
         hold(told["accepted"], "a-run-is-handed-back", told)
         self._promises.handed_back(held.run_id)
 
+    def _is_recorded(self, held: Held, error: str) -> None:
+        """A failure stands in the history, in words that every store and reader takes."""
+        runs = self._world.must("GET", f"/jobs/{held.told['job_id']}/runs", limit="200")["runs"]
+        (run,) = [one for one in runs if one["ref"] == held.ref]
+        record = run["attempts"][-1]
+        what = f"{error[:30]!r}: {record}"
+        hold(record["outcome"] == "failed" and bool(record["error"]) == bool(error), "a-failure-told-is-recorded", what)
+        hold(is_xml(record["error"]), "a-failure-told-is-recorded", what)
+
     def _is_told(self, held: Held, answer: dict[str, Any]) -> None:
         """A worker hears that its run is to stop, if and only if somebody has cancelled it."""
         wanted = bool(self._promises.why_stopped(held.run_id, held.told["job_id"]))
@@ -100,6 +110,7 @@ class Workers:
         self._note(f"fail {held.told['job_id']} {held.told['attempt']} {outcome} {error[:20]!r} {wait_s}: {answer}")
         hold(answer.is_ok, "a-failure-told-is-recorded", f"{answer} to {outcome} {error[:30]!r} {wait_s}")
         told = answer.body["runs"][0]
+        self._is_recorded(held, error)
         self._promises.failed(
             held, told, now_ms, 0 if math.isnan(wait_s) else wait_s, permanent=outcome == "failed_permanent"
         )
