@@ -201,7 +201,9 @@ def pause_job(job: Job, by: str, until_ms: int) -> Ask:
         what = f"{job.id}: {answer} to {body}"
         has_passed = bool(until_ms) and until_ms <= now_ms
         if job.definition is None:
-            hold(answer.status == (422 if has_passed else 404), "what-is-deleted-is-gone", what)
+            hold(answer.status == 404, "what-is-deleted-is-gone", what)
+        elif answer.is_ok and has_passed:
+            hold(bool(job.pauses) and job.pauses[-1][2] == by, "a-pause-that-has-passed-is-refused", what)
         elif answer.is_ok:
             job.pause(now_ms, until_ms, by)
             job.version = answer.body["version"]
@@ -221,15 +223,15 @@ def resume_job(job: Job, by: str) -> Ask:
         if job.definition is None:
             hold(answer.status == 404, "what-is-deleted-is-gone", what)
         elif answer.is_ok:
-            was_paused = job.open_pause(now_ms) is not None
-            hold(answer.body["changed"] == was_paused, "a-resumption-says-what-it-did", what)
-            job.end_pause(now_ms)
+            did_it = job.open_pause(now_ms) is not None or job.resumed_by == by
+            hold(answer.body["changed"] == did_it, "a-resumption-says-what-it-did", what)
+            job.resume(now_ms, by)
             job.version = answer.body["version"]
         else:
             hold(job.definition.ends, "a-resumption-is-granted", what)
 
     def effect(now_ms: int) -> None:
-        if job.end_pause(now_ms) and job.version is not None:
+        if job.resume(now_ms, by) and job.version is not None:
             job.version += 1
 
     return Ask("POST", f"/jobs/{job.id}/resume", {"by": by}, job, ("version", "changed"), judge, effect)

@@ -83,6 +83,8 @@ class Job:
     history: list[tuple[int, Definition | None]] = field(default_factory=list)
     pauses: list[tuple[int, int, str]] = field(default_factory=list)
     """From, until (0: open), in whose words."""
+    resumed_by: str = ""
+    """Who has ended the last pause."""
     epoch: int = 0
     is_known: bool = False
     """Whether it was ever registered."""
@@ -97,7 +99,7 @@ class Job:
 
     def becomes(self, definition: Definition | None, at_ms: int, version: int | None) -> None:
         if definition is None or self.definition is None:
-            self.pauses, self.cancelled = [], {}
+            self.pauses, self.resumed_by, self.cancelled = [], "", {}
         self.definition, self.version = definition, version
         self.history.append((at_ms, definition))
         self.is_known = True
@@ -129,7 +131,15 @@ class Job:
             return False
         self.end_pause(now_ms)
         self.pauses.append((now_ms, until_ms, words))
+        self.resumed_by = ""
         self.epoch += 1
+        return True
+
+    def resume(self, now_ms: int, by: str) -> bool:
+        """Whether that changes anything."""
+        if not self.end_pause(now_ms):
+            return False
+        self.resumed_by = by
         return True
 
     def end_pause(self, now_ms: int) -> bool:
