@@ -94,9 +94,10 @@ def replay(promises: Promises, run: Body, look: Callable[[], object]) -> Ask:
     def judge(answer: Answer, _: int) -> None:
         (entry,) = answer.body["runs"]
         what = f"{run['job_id']} {run['scheduled_at']} was {run['status']}: {entry}"
-        waits_already = run["status"] == "waiting" and run.get("replays")
-        hold(waits_already or entry["replayed"] == (run["status"] == "dead"), "the-dead-are-replayed", what)
-        if entry["replayed"] and not waits_already:
+        is_dead = run["status"] == "dead"
+        done_before = bool(run.get("replays")) and entry["replayed"]
+        hold(entry["replayed"] == is_dead or done_before, "the-dead-are-replayed", what)
+        if is_dead:
             promises.replayed(run["run_id"])
 
     def effect(_: int) -> None:
