@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
 from tickwork.core.errors import TickworkError
@@ -66,6 +66,9 @@ class Settings:
         for name, (least, most) in _RANGES.items():
             if not least <= getattr(self, name) <= most:
                 raise BadSetting(f"{_variable(name)} is {getattr(self, name)}: it must be {least} to {most}")
+
+    def with_pools(self, names: Iterable[str]) -> Self:
+        return replace(self, pools=",".join(names))
 
     def layout(self) -> Layout:
         return Layout(
