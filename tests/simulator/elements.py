@@ -42,6 +42,8 @@ SHARES: dict[str, float] = {
 }
 """How often each element is on, in the seeds that have any."""
 _PLAIN_SEEDS = 0.3
+_HARD = 0.6
+"""Of the calendars: what is late waits for their end, too. Drawn apart, so that the others keep their histories."""
 
 SECOND_POOL, REAL_POOL, LEASED_POOL, LAMBDA_POOL = "bulk", "real", "leased", "lambda"
 CALENDAR = "works"
@@ -187,6 +189,8 @@ def _calendars(rng: Random, shape: Shape, team: str, pending: frozenset[str]) ->
         forever = {"from": "2026-01-01", "to": "2149-12-31"}
         plans.append(CalendarPlan(at_ms, team, {"zone": "UTC", "ranges": [forever]}, is_bad=True))
         plans.append(CalendarPlan(at_ms + rng.randrange(20, 90) * SECOND_MS, team, plans[0].spec))
+    if Random(f"hard {team} {shape.start_ms} {shape.safety_ms} {plans[-1].at_ms}").random() < _HARD:
+        plans = [replace(plan, spec={**plan.spec, "hard": True}) for plan in plans]
     return tuple(plans)
 
 
