@@ -11,9 +11,8 @@ from tickwork.core.dispatch import chain
 from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import Is, Update, all_of
-from tickwork.core.runs import attempts, endings, putting_off
+from tickwork.core.runs import attempts, endings
 from tickwork.core.runs.attempts import Declined, Try
-from tickwork.core.runs.putting_off import PutOff
 from tickwork.flows.dispatch import firing
 from tickwork.flows.runs import finishing, worker_calls
 
@@ -94,20 +93,9 @@ def _dispatch_does_not_mind_freezes() -> Sequence[Patch]:
     return [(firing, "hold_back", lambda _, messages, *rest: list(messages))]
 
 
-def _put_off_without_its_retry() -> Sequence[Patch]:
-    right = putting_off._waiting
-
-    def wrong(*arguments: Any) -> PutOff:
-        moved = right(*arguments)
-        return replace(moved, writes=moved.writes[:1])
-
-    return [(putting_off, "_waiting", wrong)]
-
-
 BUGS = (
     Bug("a worker starts in a freeze what was queued before it", _start_does_not_mind_freezes),
     Bug("nobody minds a freeze", _nobody_minds_freezes),
-    Bug("a start is put off without its retry", _put_off_without_its_retry),
     Bug("delete the message of a lost claim", _lost_claim_discards),
     Bug("start whatever the status", _start_whatever_status),
     Bug("take a run from a live attempt", _steal_live_attempt),
