@@ -147,7 +147,8 @@ def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask
         elif job.definition == new:  # it says what stands: made before, or nothing new
             hold(answer.is_ok or job.version != version, "a-repeat-is-granted", what)
             if answer.is_ok:
-                hold(job.version in (None, answer.body["version"]), "a-version-is-a-change", what)
+                is_restored = new.mark in job.lost
+                hold(is_restored or job.version in (None, answer.body["version"]), "a-version-is-a-change", what)
                 job.version = answer.body["version"]
         elif job.version not in (None, version):
             hold(answer.status == 412, "two-changes-do-not-overwrite", what)
@@ -161,7 +162,9 @@ def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask
             hold(answer.status in (409, 422) and (base.ends or new.ends), "a-change-is-granted", what)
 
     def effect(now_ms: int) -> None:
-        if new != base:
+        if new.mark in job.lost:
+            job.version = None
+        elif new != base:
             job.becomes(new, now_ms, version + 1)
 
     return Ask("PATCH", f"/jobs/{job.id}", body, job, ("version", "schedule", "target", "lease_s"), judge, effect)

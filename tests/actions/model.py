@@ -88,6 +88,8 @@ class Job:
     epoch: int = 0
     is_known: bool = False
     """Whether it was ever registered."""
+    lost: set[int] = field(default_factory=set)
+    """Marks of payloads that have vanished: whoever sends one again restores it, which is a change."""
     cancelled: dict[str, str] = field(default_factory=dict)
     """Runs that were cancelled before they had started, with why. A job that is made anew knows nothing of them."""
     is_unsettled: bool = False

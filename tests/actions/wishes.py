@@ -192,6 +192,10 @@ class Wishes:
             lost = self._rng.choice(kept)
             key = {"payload_id": lost["payload_id"]}
             self._world.store.commit([Delete(PAYLOADS, key, Anyway("it vanishes"))])
+            job = self._promises.job_of(str(lost["payload_id"]).partition("#")[0])
+            if job is not None:
+                job.lost.add(json.loads(lost["payload"])["mark"])
+                job.epoch += 1
             self._note(f"lose {lost['payload_id']}")
 
     def _newer(self, _: Client, job: Job) -> None:
