@@ -187,7 +187,7 @@ class Wishes:
 
     def _lose(self, _: Client, __: Job) -> None:
         """A payload that was kept apart vanishes: no job may be called without it."""
-        kept = self._world.store.items(PAYLOADS)
+        kept = [one for one in self._world.store.items(PAYLOADS) if "payload" in one]
         if kept:
             lost = self._rng.choice(kept)
             key = {"payload_id": lost["payload_id"]}
