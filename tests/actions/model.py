@@ -177,6 +177,8 @@ class Promises:
         """Runs that nothing may start any more, with why."""
         self.timers: dict[str, Definition] = {}
         """By id."""
+        self.forgotten: set[str] = set()
+        """Timers whose records have expired."""
         self.seen: dict[str, int] = {}
         self.killed_ms = 0
         """When a window was last killed."""

@@ -209,7 +209,7 @@ class Sequence:
         for run in self.world.runs():
             if run.key.fire_at_ms <= due_ms:
                 hold(run.ended, "every-end-recorded", f"{run.key.ref} is {run.status}")
-        for timer_id in self.promises.timers:
+        for timer_id in self.promises.timers.keys() - self.promises.forgotten:
             shown = self.world.must("GET", f"/timers/{timer_id}")
             self._ended_well(timer_id, shown)
         for job in self.promises.jobs.values():

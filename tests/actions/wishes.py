@@ -16,7 +16,7 @@ from tests.actions.watching import Paging, Preview
 from tests.actions.world import Body, World
 from tests.scenarios.stage import NOW_MS
 from tickwork.core.instants import SECOND_MS, iso
-from tickwork.core.ledger.tables import JOBS, PAYLOADS
+from tickwork.core.ledger.tables import JOBS, PAYLOADS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Delete, Put
 
 NAMES: Final = ("j0", "j1")
@@ -198,6 +198,15 @@ class Wishes:
                 job.epoch += 1
             self._note(f"lose {lost['payload_id']}")
 
+    def _forget(self, _: Client, __: Job) -> None:
+        """The record of a timer that has ended expires; its client key lives on."""
+        ended = [run for run in self._world.runs() if run.ended and not run.is_recurring]
+        if ended:
+            key = self._rng.choice(ended).key
+            self._world.store.commit([Delete(TIMERS, key.as_item(), Anyway("it expires"))])
+            self._promises.forgotten.add(key.job_id)
+            self._note(f"forget {key.job_id}")
+
     def _newer(self, _: Client, job: Job) -> None:
         """A newer version stores what this one does not know."""
         item = self._world.store.get(JOBS, {"job_id": job.id})
@@ -229,5 +238,6 @@ _WISHES: Final[tuple[_Wish, ...]] = (
     *(Wishes._list,) * 4,
     Wishes._twice,
     Wishes._lose,
+    Wishes._forget,
     Wishes._newer,
 )
