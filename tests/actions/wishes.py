@@ -143,7 +143,10 @@ class Wishes:
 
     def _read_again(self, run: Body, by: str = "ref") -> None:
         """The run as it stands now. Of several items of one instant the one that counts."""
-        runs = self._world.must("GET", f"/jobs/{run['job_id']}/runs", limit="200")["runs"]
+        answer = self._world.ask("GET", f"/jobs/{run['job_id']}/runs", limit="200")
+        if not answer.is_ok:  # its record has expired
+            return
+        runs = answer.body["runs"]
         found = [one for one in runs if one[by] == run[by]]
         live = [one for one in found if one["status"] != "cancelled"]
         run.update(next(iter(live or found), run))
