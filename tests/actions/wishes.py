@@ -145,6 +145,7 @@ class Wishes:
         """The run as it stands now. Of several items of one instant the one that counts."""
         answer = self._world.ask("GET", f"/jobs/{run['job_id']}/runs", limit="200")
         if not answer.is_ok:  # its record has expired
+            run["status"] = "forgotten"
             return
         runs = answer.body["runs"]
         found = [one for one in runs if one[by] == run[by]]
