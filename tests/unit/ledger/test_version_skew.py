@@ -75,7 +75,7 @@ def lost(ports: Ports, before: dict[str, dict[Any, Item]], table: Table) -> list
     assert isinstance(ports.store, MemoryStore)
     for item in ports.store.items(table):
         old = before[table.name].get(table.key_of(item))
-        if old is None:
+        if old is None or item.get("created_at_ms") != old.get("created_at_ms"):  # a pending one was written anew
             continue
         marked = {path for path, _ in mappings(old)} - {("last",)}  # not changed: another run's takes its place
         found += [f"{table.key_of(item)} {path}" for path, one in mappings(item) if path in marked and NEWER not in one]
