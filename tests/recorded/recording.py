@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support.fakes import RememberingSender
 from tests.support.runs_world import World
-from tickwork.core.instants import DAY_MS, SECOND_MS
+from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
 from tickwork.core.ledger.tables import ALL_TABLES, JOBS, PASSES, RESOURCES, SET_ASIDE, Table
@@ -33,7 +33,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 4
+VERSION = 5
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -57,10 +57,12 @@ def record() -> dict[str, list[Any]]:
     _jobs(world)
     _runs(world)
     _slots(world)
+    _frozen(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
-    found |= {table.name: _items(beside, table) for table in (SET_ASIDE, PASSES)}
+    for table in (SET_ASIDE, PASSES):
+        found[table.name] += _items(beside, table)
     found["resources"] += [item for item in _items(beside, RESOURCES) if is_wait_place(item["slot"])]
     ready = [json.loads(message.body) for queue, message in world.outbox.sent if queue != "ticks"]
     found["ready_messages"] = sorted(ready, key=lambda body: (body["ref"], body["attempt"]))
@@ -206,6 +208,19 @@ def _beside() -> World:
         reconciling.reconcile(later.ports)
     commit(world.ports, *(Put(SET_ASIDE, item, Anyway("as it stood before the queue was open again")) for item in kept))
     return world
+
+
+def _frozen(world: World) -> None:
+    """A start that a hard calendar puts off."""
+    begin_ms = world.clock.at_ms // 60_000 * 60_000 + 120_000
+    span = {"from": iso(begin_ms)[:16], "to": iso(begin_ms + 600_000)[:16]}
+    calendars.put_calendar(world.ports, "shop", "freeze", {"zone": "UTC", "ranges": [span], "hard": True}, None)
+    spec = {"cron": "* * * * *", "zone": "UTC", "calendars": {"exclude": ["freeze"]}}
+    registering.create_job(world.ports, _new(world, "frozen", spec, Work("default", "job")))
+    world.after(150)
+    for _ in range(3):
+        world.scan()
+        world.after(1)
 
 
 def write() -> None:
