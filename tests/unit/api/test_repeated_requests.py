@@ -151,6 +151,13 @@ def test_a_change_repeated_after_somebody_else_has_changed_it_is_refused(api: Ap
     assert api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})[0] == 412
 
 
+def test_a_change_that_no_longer_fits_the_job_is_refused_for_its_version(api: ApiUnderTest) -> None:
+    api.call("POST", "/jobs", job(catch_up={"policy": "last", "last": 3}))
+    api.call("PATCH", "/jobs/payments:rates", {"version": 1, "catch_up": {"policy": "all"}})
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 1, "catch_up": {"last": 5}})[0] == 412
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "catch_up": {"last": 5}})[0] == 422
+
+
 # --- however it is written --------------------------------------------------------------------------------------
 
 
