@@ -1,21 +1,24 @@
 """The API keys of a session with walls (`tickwork dev --auth`): its own, and those it prints for the person at it.
 
-The session's own are made at each start, and those of the start before revoked. What is printed is made once: the state
+The session's own are made at each start, and those of the start before deleted. What is printed is made once: the state
 remembers hashes, so a key that was lost is replaced by another one and never shown again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor, Role
 from tickwork.core.access.api_keys import LIFE_DAYS_DEFAULT
 from tickwork.core.instants import DAY_MS
+from tickwork.core.ledger.tables import KEYS
+from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.flows.access import keys
 from tickwork.flows.access.keys import Wanted
-from tickwork.ports import Ports
+from tickwork.flows.ledger.commit import commit
+from tickwork.ports import PUSH_POOL, Ports
 
+TEAMS_ROLES: tuple[Role, ...] = ("viewer", "worker", "operator", "owner")
 OWN, PRINTED = "dev-session", "dev"
 MAKER = Actor("dev", PLATFORM_TEAM, "platform")
 """The session itself: who can write to the tables needs no key to make one."""
@@ -30,18 +33,20 @@ class SessionKeys:
     printed: tuple[tuple[str, Role, str], ...] = ()
 
 
-def make(ports: Ports, team: str, pools: Sequence[str]) -> SessionKeys:
-    """The keys of a session whose demo is of a team that has these pools."""
+def make(ports: Ports, team: str | None) -> SessionKeys:
+    """The keys of a session. `team`: whose keys are printed beside the platform's, of each role one."""
     ends_at_ms = ports.clock.now_ms() + LIFE_DAYS_DEFAULT * DAY_MS
-    roles: tuple[Role, ...] = ("viewer", "worker", "operator", "owner")
-    wanted: list[Wanted] = [Wanted(PLATFORM_TEAM, "platform", ends_at_ms, PRINTED)]
-    wanted += [Wanted(team, role, ends_at_ms, PRINTED, tuple(pools) if role == "worker" else ()) for role in roles]
+    pools = tuple(pool for pool in ports.layout.pools if pool != PUSH_POOL)
+    wanted = [Wanted(PLATFORM_TEAM, "platform", ends_at_ms, PRINTED)]
+    for role in TEAMS_ROLES if team else ():
+        wanted.append(Wanted(str(team), role, ends_at_ms, PRINTED, pools if role == "worker" else ()))
     printed = tuple(
         (one.team, one.role, keys.create_key(ports, one, MAKER)[1]) for one in wanted if not _has(ports, one)
     )
-    _revoke_earlier(ports, team)
+    _forget_earlier(ports)
     _, platform = keys.create_key(ports, Wanted(PLATFORM_TEAM, "platform", ends_at_ms, OWN), MAKER)
-    _, worker = keys.create_key(ports, Wanted(team, "worker", ends_at_ms, OWN, tuple(pools)), MAKER)
+    # Of the platform's team: on one machine every team's jobs may aim at the pools there are.
+    _, worker = keys.create_key(ports, Wanted(PLATFORM_TEAM, "worker", ends_at_ms, OWN, pools), MAKER)
     return SessionKeys(platform, worker, printed)
 
 
@@ -53,11 +58,11 @@ def _has(ports: Ports, wanted: Wanted) -> bool:
     )
 
 
-def _revoke_earlier(ports: Ports, team: str) -> None:
-    for owner in (PLATFORM_TEAM, team):
-        for key in keys.list_keys(ports, owner):
-            if key.name == OWN and not key.revoked_at_ms:
-                keys.revoke_key(ports, key.key_id, MAKER)
+def _forget_earlier(ports: Ports) -> None:
+    """Deleted, not revoked: nobody is to be told of them, and a team may have only so many that have ended."""
+    for key in keys.list_keys(ports, PLATFORM_TEAM):
+        if key.name == OWN:
+            commit(ports, Delete(KEYS, {"key_id": key.key_id}, Anyway("a key of a session that has ended")))
 
 
 def lines(made: SessionKeys) -> list[str]:
