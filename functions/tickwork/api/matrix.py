@@ -43,6 +43,9 @@ class Grant:
     team: Place
     shares_platforms: bool = False
     """Every team may read the platform's own too."""
+    names_calendars: bool = False
+    """The request may name calendars: other teams' are not there. All other requests read the calendars of a job as
+    dispatch does, or a run of a job that was registered with another team's would start in its hard times."""
 
 
 _JOB, _TIMER, _CALENDAR = Place("path", "job_id"), Place("path", "timer_id"), Place("path", "calendar_id")
@@ -50,24 +53,24 @@ _QUERY, _BODY = Place("query"), Place("body")
 _RUNS = Place("entries", "runs")
 
 MATRIX: Mapping[str, Grant] = {
-    "create_job": Grant(OWNERS, _BODY),
+    "create_job": Grant(OWNERS, _BODY, names_calendars=True),
     "list_jobs": Grant(READERS, _QUERY),
     "get_job": Grant(READERS, _JOB),
     "delete_job": Grant(OWNERS, _JOB),
-    "change_job": Grant(OWNERS, _JOB),
+    "change_job": Grant(OWNERS, _JOB, names_calendars=True),
     "pause_job": Grant(OPERATORS, _JOB),
     "resume_job": Grant(OPERATORS, _JOB),
     "next_occurrences": Grant(READERS, _JOB),
     "job_runs": Grant(READERS, _JOB),
-    "preview_schedule": Grant(READERS, _BODY),
+    "preview_schedule": Grant(READERS, _BODY, names_calendars=True),
     "create_timer": Grant(OWNERS, _BODY),
     "create_timers": Grant(OWNERS, Place("each", "timers")),
     "get_timer": Grant(READERS, _TIMER),
     "cancel_timer": Grant(OPERATORS, _TIMER),
     "cancel_timers": Grant(OPERATORS, Place("entries", "timer_ids")),
-    "put_calendar": Grant(OWNERS, _CALENDAR),
-    "get_calendar": Grant(READERS, _CALENDAR, shares_platforms=True),
-    "list_calendars": Grant(READERS, _QUERY, shares_platforms=True),
+    "put_calendar": Grant(OWNERS, _CALENDAR, names_calendars=True),
+    "get_calendar": Grant(READERS, _CALENDAR, shares_platforms=True, names_calendars=True),
+    "list_calendars": Grant(READERS, _QUERY, shares_platforms=True, names_calendars=True),
     "list_runs": Grant(READERS, _QUERY),
     "cancel_runs": Grant(OPERATORS, _RUNS),
     "list_dead_letters": Grant(READERS, _QUERY),

@@ -47,7 +47,8 @@ def admitted(route: AnyRoute, call: Call[Any, Any]) -> Call[Any, Any]:
     for team, field, what in _named(grant.team, call):
         if not _may_name(grant, actor, team):
             raise NotFound(f"there is no {what}", field=field, remedy=_REMEDY)
-    return replace(call, ports=replace(call.ports, store=WalledStore(call.ports.store, actor.team)))
+    store = WalledStore(call.ports.store, actor.team, sees_calendars=not grant.names_calendars)
+    return replace(call, ports=replace(call.ports, store=store))
 
 
 def _check_pool(actor: Actor, pool: str) -> None:
@@ -126,6 +127,8 @@ def covered(table: Table, matrix: Mapping[str, Grant] = MATRIX) -> Table:
             raise BadRouteTable(f"{route.name} is not in the matrix: nobody has said who may call it")
         if matrix[route.name].team not in _possible(route):
             raise BadRouteTable(f"{route.name}: the matrix does not say where it names its team")
+        if "schedule" in route.body.model_fields and not matrix[route.name].names_calendars:
+            raise BadRouteTable(f"{route.name}: the matrix does not say that it may name calendars")
     return table
 
 

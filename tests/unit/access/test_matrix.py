@@ -23,7 +23,7 @@ from tickwork.api.routing import AnyRoute, BadRouteTable
 from tickwork.api.table import ROUTES
 from tickwork.api.wall import covered
 from tickwork.core.access.actors import LOCAL, ROLES, Role, parse_rules
-from tickwork.core.instants import DAY_MS
+from tickwork.core.instants import DAY_MS, parse_iso
 from tickwork.core.ledger.tables import ALL_TABLES, KEYS
 from tickwork.flows.access import keys
 from tickwork.flows.access.keys import Wanted
@@ -384,6 +384,33 @@ def test_a_route_that_is_not_in_the_matrix_does_not_start() -> None:
 def test_a_route_whose_team_is_looked_for_in_the_wrong_place_does_not_start(name: str, place: Place) -> None:
     with pytest.raises(BadRouteTable, match=name):
         covered(ROUTES, {**MATRIX, name: Grant(OWNERS, place)})
+
+
+def test_a_route_that_takes_a_schedule_and_shows_others_calendars_does_not_start() -> None:
+    with pytest.raises(BadRouteTable, match="may name calendars"):
+        covered(ROUTES, {**MATRIX, "create_job": replace(MATRIX["create_job"], names_calendars=False)})
+
+
+def test_a_worker_holds_a_run_back_by_another_teams_hard_calendar_that_its_job_was_registered_with() -> None:
+    stage = Stage()
+    stage.do("PUT", f"/calendars/{OTHER}:freeze", {"dates": ["2027-01-01"], "hard": True})
+    schedule = {"rate": "1 hour", "calendars": {"exclude": [f"{OTHER}:freeze"]}}
+    target = {"pool": "default", "handler": "h"}
+    body = {"team": OWN, "name": "held", "schedule": schedule, "target": target}
+    stage.do("POST", "/jobs", body)
+    freeze = {"dates": ["2026-10-30"], "hard": True, "version": 1}
+    stage.do("PUT", f"/calendars/{OTHER}:freeze", freeze)
+    asked = {"worker": "w", "runs": [{"ref": _ref_of(stage, f"{OWN}:held"), "claim": "12345678"}]}
+    (answer,) = api_for(stage, "key", "worker").call("POST", "/runs:start", asked)[1]["runs"]
+    assert (answer["granted"], answer["reason"]) == (False, "put_off")
+    status, problem = api_for(stage, "key", "owner").call("POST", "/jobs", body | {"name": "anew"})
+    assert (status, problem["type"]) == (422, "urn:tickwork:problem:bad-schedule")
+
+
+def _ref_of(stage: Stage, job_id: str) -> str:
+    job = stage.do("GET", f"/jobs/{job_id}")
+    stage.ports.clock.at_ms = parse_iso(job["next"]["fire_at"])  # type: ignore[attr-defined]
+    return str(stage.do("GET", f"/jobs/{job_id}/runs")["runs"][0]["ref"])
 
 
 def test_the_page_has_the_matrix_as_it_is() -> None:

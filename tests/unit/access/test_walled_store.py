@@ -94,6 +94,18 @@ def test_what_belongs_to_the_service_is_there_for_all(walled: WalledStore) -> No
     assert walled.get(LEASES, {"slice": "main#0000"}) is not None
 
 
+def test_calendars_of_a_jobs_schedule_are_read_as_dispatch_reads_them_where_none_can_be_named() -> None:
+    store = MemoryStore()
+    theirs: Item = {"calendar_id": f"{THEIRS}:freeze"}
+    store.commit([Put(CALENDARS, theirs, Anyway("set up"))])
+    assert WalledStore(store, OURS).get_many(CALENDARS, [theirs]) == [None]
+    open_to_dispatch = WalledStore(store, OURS, sees_calendars=True)
+    assert open_to_dispatch.get_many(CALENDARS, [theirs]) == [theirs]
+    assert open_to_dispatch.get_many(JOBS, [{"job_id": f"{THEIRS}:nightly"}]) == [None]
+    with pytest.raises(NotFound):
+        open_to_dispatch.get(CALENDARS, theirs)
+
+
 def test_the_platforms_calendars_are_read_and_not_written() -> None:
     key: Item = {"calendar_id": "platform:holidays"}
     assert may_read(CALENDARS, key, OURS)
