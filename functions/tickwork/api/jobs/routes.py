@@ -129,9 +129,16 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     shown = _preview(call.ports, schedule_from_spec(job.schedule), job.team, after_ms, call.query.count)
     for row in shown["occurrences"]:
-        if (pause := pause_at(job.pauses, parse_iso(row["scheduled_at"]))) is not None:
-            row["note"] = "; ".join(filter(None, (row["note"], f"will be skipped: {pause.skip_reason}")))
+        row["note"] = "; ".join(filter(None, (row["note"], _why_not(job, parse_iso(row["scheduled_at"]))))) or None
     return 200, shown
+
+
+def _why_not(job: Job, scheduled_at_ms: int) -> str:
+    """Why a coming occurrence will not run; empty when it will."""
+    if scheduled_at_ms in job.cancelled:
+        return "will not run: it is cancelled"
+    pause = pause_at(job.pauses, scheduled_at_ms)
+    return "" if pause is None else f"will be skipped: {pause.skip_reason}"
 
 
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:

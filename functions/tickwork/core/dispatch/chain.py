@@ -28,6 +28,10 @@ SKIPS_PER_STEP_MAX = 40
 
 LAST_N_MAX = 100
 
+CANCELLED_AHEAD_MAX = 60
+"""Occurrences of a job that may be cancelled before their time: they stand in its definition, which each firing
+writes. For more there is the pause."""
+
 SKIPPED_OUTAGE = "skipped_outage"
 TOO_LATE = "too_late"
 
@@ -51,7 +55,7 @@ class Step:
 def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then
     or because its catch-up policy says so."""
-    is_late = now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
+    is_outage = _is_missed(due, now_ms)
     skipped: list[Skipped] = []
     current: Next | None = due
     while current is not None and len(skipped) < SKIPS_PER_STEP_MAX and (not skipped or current.fire_at_ms <= now_ms):
@@ -59,7 +63,7 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
         if pause is not None:
             reason: str | None = pause.skip_reason
         else:
-            reason = _why_skip(job, current, now_ms, shards) if is_late else None
+            reason = _why_skip(job, current, now_ms, shards, is_outage=is_outage)
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
@@ -69,14 +73,20 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     return Step(False, tuple(skipped), current)
 
 
-def _why_skip(job: Job, missed: Next, now_ms: int, shards: int) -> str | None:
+def _is_missed(at: Next, now_ms: int) -> bool:
+    return now_ms - at.fire_at_ms > OUTAGE_AFTER_MS
+
+
+def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bool) -> str | None:
+    """A bound on lateness is the job's own, and holds outage or not. `none` is about what was missed: an occurrence
+    that is only late fires, also behind others that were missed."""
     policy: CatchUp = job.catch_up
     if policy.max_lateness_s and now_ms - missed.fire_at_ms > policy.max_lateness_s * SECOND_MS:
         return TOO_LATE
-    if policy.policy == "all":
+    if not is_outage or policy.policy == "all":
         return None
     if policy.policy == "none":
-        return SKIPPED_OUTAGE
+        return SKIPPED_OUTAGE if _is_missed(missed, now_ms) else None
     newest = 1 if policy.policy == "latest" else policy.last
     return SKIPPED_OUTAGE if _has_due_successors(job, missed, newest, now_ms, shards) else None
 
@@ -107,7 +117,10 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
     changes = next_attributes(step.next) | {"fired_through_ms": passed, "planned_with": planned_with(job)}
     if step.next is None:
         changes |= ended_attributes(job, passed)
-    writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)]
+    ahead = [at_ms for at_ms in job.cancelled if at_ms > passed]
+    changes |= {"cancelled": ahead} if ahead else {}
+    remove = ("cancelled",) if job.cancelled and not ahead else ()
+    writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes, remove=remove)]
     for skipped in step.skipped:
         key = job.occurrence_key(due.cell, skipped.at)
         if key == due:
@@ -125,8 +138,11 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
 def cancel_next(
     job: Job, due: LedgerKey, following_next: Next | None, reason: str, now_ms: int, retention_s: int
 ) -> tuple[Write, ...]:
-    """The transaction that cancels a job's pending occurrence and moves its chain on (chain-unbroken)."""
-    changes = next_attributes(following_next) | {"fired_through_ms": due.scheduled_at_ms}
+    """The transaction that cancels a job's pending occurrence and moves its chain on (chain-unbroken).
+
+    It is this occurrence that is cancelled, and not the time until it: what another schedule has before it still runs.
+    """
+    changes = next_attributes(following_next) | {"cancelled": [*cancelled_ahead(job), due.scheduled_at_ms]}
     if following_next is None:
         changes |= ended_attributes(job, due.scheduled_at_ms)
     move = Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)
@@ -134,6 +150,11 @@ def cancel_next(
     if following_next is None:
         return move, cancel
     return move, cancel, materialise(job, job.occurrence_key(due.cell, following_next), now_ms)
+
+
+def cancelled_ahead(job: Job) -> list[int]:
+    """What was cancelled of a job before its time, and is not passed yet."""
+    return [at_ms for at_ms in job.cancelled if at_ms > job.fired_through_ms]
 
 
 def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
