@@ -177,9 +177,12 @@ def _target_shown(work: Work) -> TargetShown:
         return {"pool": work.pool, "handler": work.handler}
     # By name, not by place: the store gives the members of a map back in an order of its own.
     caps = [one.max_concurrency for one in work.resources if one.name == _cap_name(work)]
-    return {"url": work.url, "max_concurrency": caps[0]}
+    return {"url": work.url, "max_concurrency": caps[0]} if caps else {"url": work.url}
 
 
 def _cap_name(work: Work) -> str:
-    """The tag that stands for the target's own cap."""
-    return parse_target(work.url, allow_private=True).resource if work.url else ""
+    """The tag that stands for the target's own cap; empty for a URL that only another version takes for a target."""
+    try:
+        return parse_target(work.url, allow_private=True).resource if work.url else ""
+    except InvalidField:
+        return ""

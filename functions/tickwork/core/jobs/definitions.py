@@ -113,6 +113,11 @@ class Job(Definition):
     scheduled_since_ms: int = 0
     """When its schedule was last changed (0: never): a recurring schedule has no occurrence up to then."""
     fired_through_ms: int = always(0, kept=True)
+    earlier_through_ms: int = 0
+    """The last nominal instant that was fired by an earlier definition (`versions`): up to there this one says
+    nothing. 0: it was registered by a version that kept none."""
+    defined_since: int = 0
+    """The first version with this definition; 0: not known."""
     next: Next | None = field(default=None, metadata=spelled(_NEXT))
     reason: str | None = None
     last: LastRun | None = field(default=None, metadata={KEPT: True})

@@ -56,6 +56,7 @@ class ReplayRecord(TypedDict):
     at_ms: int
     after_attempt: int
     died_of: str
+    definition: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class Run(Record):
     slots: tuple[str, ...] = ()
     """The slots that the current attempt holds, by name."""
     replays: tuple[ReplayRecord, ...] = ()
+    definition: int = 0
+    """The version of its job whose definition it runs by since a replay that asked for one; 0: its own."""
     cancel_requested: str = ""
     """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
 

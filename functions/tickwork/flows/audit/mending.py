@@ -24,7 +24,8 @@ from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.sending import send_ready
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_job, read_status, work_of
+from tickwork.flows.ledger.reading import read_job, read_status
+from tickwork.flows.ledger.versions import work_of
 from tickwork.flows.runs import finishing
 from tickwork.ports import Ports
 

@@ -11,12 +11,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tickwork.core.errors import BadSchedule, Conflict, TooLate, VersionConflict
-from tickwork.core.jobs import changes, occurrences
+from tickwork.core.jobs import changes, occurrences, versions
 from tickwork.core.jobs.definitions import ACTIVE, FINISHED, Job
 from tickwork.core.jobs.pauses import Pause, end_pause, pause_in_force, with_pause
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.dispatch import creating
-from tickwork.flows.jobs.registering import CHANGE_TRIES_MAX, NewJob, first_occurrence, get_job, see_to_next
+from tickwork.flows.jobs.registering import (
+    CHANGE_TRIES_MAX,
+    NewJob,
+    first_occurrence,
+    get_job,
+    nothing_due,
+    see_to_next,
+)
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import keep_payload
@@ -52,6 +59,8 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     changed = replace(
         job.defined_as(replace(new, work=keep_payload(ports, new.work, job.job_id, job.version + 1))),
         version=job.version + 1,
+        defined_since=job.version + 1,
+        earlier_through_ms=versions.through_ms(job),
         scheduled_since_ms=now_ms if new.schedule != job.schedule else job.scheduled_since_ms,
         status=ACTIVE,
         reason=None,
@@ -61,11 +70,13 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     first = first_occurrence(changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
     upcoming = kept or first
     if upcoming is None and (job.status != FINISHED or new.schedule != job.schedule):
-        raise BadSchedule(
-            "the schedule has no occurrence in the future",
-            field="schedule",
-            remedy="give a later time, or a later end; or delete the job",
-        )
+        if changed.cancelled and first_occurrence(replace(changed, cancelled=()), now_ms, layout.shards):
+            raise BadSchedule(
+                "all that the schedule has to come was cancelled",
+                field="schedule",
+                remedy="give another time; or delete the job, and register it anew",
+            )
+        raise nothing_due("give a later time, or a later end; or delete the job")
     changed = replace(
         changed,
         next=upcoming,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound
 from tickwork.core.ids import job_id_of
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.jobs import occurrences
+from tickwork.core.jobs import occurrences, versions
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, DELETED, Definition, Job, Next, next_attributes, registered
 from tickwork.core.ledger import lifecycle, pending
@@ -64,19 +64,22 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     now_ms = ports.clock.now_ms()
     version = standing.version + 1 if standing else 1
     passed_ms = standing.fired_through_ms if standing else 0
+    earlier_ms = standing.earlier_through_ms if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
     work = keep_payload(ports, new.work, f"{new.team}:{new.name}", version)
     whole = replace(new, work=work)
-    job = registered(whole, version=version, created_at_ms=now_ms, fired_through_ms=passed_ms)
+    standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms}
+    job = registered(whole, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
     (job,) = reading.with_calendars(ports, [job])
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
     if first is None:
-        raise BadSchedule(
-            "the schedule has no occurrence in the future",
-            field="schedule",
-            remedy="give a later time, or a later end",
-        )
+        raise nothing_due("give a later time, or a later end")
     return replace(job, next=first)
+
+
+def nothing_due(remedy: str) -> BadSchedule:
+    """The refusal of a schedule that would never be due."""
+    return BadSchedule("the schedule has no occurrence in the future", field="schedule", remedy=remedy)
 
 
 def first_occurrence(job: Job, now_ms: int, shards: int) -> Next | None:
@@ -162,9 +165,11 @@ def _deletion(ports: Ports, job: Job) -> list[Write]:
     tombstone = {
         "status": DELETED,
         "version": job.version + 1,
+        "earlier_through_ms": versions.through_ms(job),
         "expires_at_s": now_ms // SECOND_MS + retention_s,
     } | next_attributes(None)
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone)]
+    writes += versions.replaced(job, None, now_ms, retention_s)
     key = job.next_key(ports.layout.cell)
     if key is not None:
         writes.append(pending.end_pending(key, lifecycle.CANCEL, "the job was deleted", now_ms, retention_s))

@@ -18,7 +18,7 @@ from tickwork.core.runs import attempts, endings
 from tickwork.core.runs.attempts import Declined, Granted, StartRequest, Try
 from tickwork.core.runs.endings import Failure
 from tickwork.core.runs.slots import NO_SLOT
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.runs import finishing, taking_slots
@@ -31,6 +31,9 @@ DECIDE_TRIES_MAX = 4
 
 NO_DEFINITION = "no_definition"
 NOT_DUPLICATES = frozenset({NO_DEFINITION, NO_SLOT})
+NO_PAYLOAD = "no_payload"
+PAYLOAD_LOST = "PayloadLost"
+"""The error class of a run whose payload is gone."""
 NO_DEFINITION_RETRY_MS = 60_000
 """A limited run whose definition cannot be found is not started on a guess; its message waits."""
 
@@ -92,7 +95,7 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     is_startable = run is not None and run.status in (lifecycle.PENDING, lifecycle.WAITING)
     work: Work | None = ORDINARY
     if run is not None and (is_lapsed or (is_startable and run.guarded)):
-        work = reading.work_of(ports, run)
+        work = versions.work_of(ports, run)
         if work is None and run.guarded:
             ports.signals.log("definition_missing", ref=request.key.ref)
             return Declined(NO_DEFINITION, discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
@@ -104,14 +107,27 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     return decision
 
 
-def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started:
+def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started | Declined:
     if run.attempt > 1:
         ports.signals.count("runs.attempts_gt_1_total", team=run.key.team)
     wanted = run.work.payload_id if run.work is not None else payload_id
-    if wanted is None or not wanted.startswith(f"{run.key.job_id}#"):
+    if wanted is None:
         return Started(run)
-    item = ports.store.get(PAYLOADS, {"payload_id": wanted})
-    return Started(run, None if item is None else str(item["payload"]))
+    is_own = wanted.startswith(f"{run.key.job_id}#")
+    item = ports.store.get(PAYLOADS, {"payload_id": wanted}) if is_own else None
+    if item is None or "payload" not in item:
+        return _without_payload(ports, run, wanted)
+    return Started(run, str(item["payload"]))
+
+
+def _without_payload(ports: Ports, run: Run, payload_id: str) -> Declined:
+    """What the job is to be called with is gone: it is not called with nothing. The attempt ends as an error that says
+    so, and the run is dead until somebody restores the payload, or replays it with another definition."""
+    ports.signals.count("runs.payload_lost_total", team=run.key.team)
+    ports.signals.log("payload_lost", ref=run.key.ref, payload_id=payload_id)
+    failure = Failure(endings.FAILED, f"its payload {payload_id} is not there any more", PAYLOAD_LOST, permanent=True)
+    ended = _end_with(ports, run.key, run.token, failure)
+    return ended if isinstance(ended, Declined) else Declined(NO_PAYLOAD, discard=True)
 
 
 def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | Declined:
