@@ -16,6 +16,7 @@ _UNITS_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000}
 _MINUTE_MS = 60_000
 _OUTAGE_MS = 60_000
 """The spec's bound (F8): up to here an occurrence is late, beyond it it was missed."""
+_PUNCTUAL_MS = 5_000
 _SPAN_MAX_MS = 3 * 3_600_000
 _GAP_MAX_MINUTES = 120
 
@@ -107,8 +108,10 @@ def why_skip_is_wrong(missed: Missed, reason: str, schedule: dict[str, Any], *, 
         if late_ms <= missed.max_lateness_ms:
             return f"it is {late_ms} ms late, and its job takes {missed.max_lateness_ms}"
         return None
-    if late_ms <= _OUTAGE_MS and (is_first or missed.policy == "none"):
+    if is_first and late_ms <= _OUTAGE_MS:
         return f"it is {late_ms} ms late, which is no outage"
+    if missed.policy == "none" and late_ms <= _PUNCTUAL_MS:
+        return f"it is {late_ms} ms late, and was not missed with the others"
     if missed.policy == "all":
         return "its job catches up with all"
     if missed.policy == "none":

@@ -80,13 +80,15 @@ def test_a_bound_on_lateness_below_an_outage_holds_too(policy: CatchUp, bound_s:
     assert (step.fires, [one.reason for one in step.skipped], minutes(step)) == (False, [chain.TOO_LATE], [0])
 
 
-def test_with_none_what_is_only_late_fires_behind_what_was_missed() -> None:
-    """A job of every twenty seconds after an outage of two minutes: what is up to a minute late is not missed."""
+@pytest.mark.parametrize(("late_ms", "skipped_count"), [(120_000, 6), (125_000, 6), (125_001, 7), (139_999, 7)])
+def test_with_none_what_came_due_afterwards_fires_behind_what_was_missed(late_ms: int, skipped_count: int) -> None:
+    """A job of every twenty seconds after an outage of two minutes."""
     spec = parse_schedule({"rate": "20 seconds", "anchor": "2026-01-01T00:00:00Z"}, now_ms=NOW_MS, job_id="pay:x").spec
     often = replace(JOB, schedule=spec, catch_up=CatchUp("none"))
-    step = chain.plan_step(often, DUE, NOW_MS + 120_000, 1)
-    assert [one.at.scheduled_at_ms - NOW_MS for one in step.skipped] == [0, 20_000, 40_000]
-    assert step.next == Next(NOW_MS + 60_000, NOW_MS + 60_000, 0)
+    step = chain.plan_step(often, DUE, NOW_MS + late_ms, 1)
+    following = skipped_count * 20_000
+    assert [one.at.scheduled_at_ms - NOW_MS for one in step.skipped] == list(range(0, following, 20_000))
+    assert step.next == Next(NOW_MS + following, NOW_MS + following, 0)
 
 
 def test_the_reason_says_whether_it_was_the_policy_or_the_lateness() -> None:

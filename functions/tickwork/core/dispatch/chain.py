@@ -23,6 +23,10 @@ OUTAGE_AFTER_MS = 60_000
 """An occurrence later than this was missed in an outage, and the job's catch-up policy decides. Up to here it is
 only late, and fires: otherwise a job of every second would lose runs to each small lag."""
 
+PUNCTUAL_MS = 5_000
+"""The objective for the lag of a dispatch. Behind others that were missed, an occurrence that is later was missed with
+them, and one that is not came due when somebody was there to fire it."""
+
 SKIPS_PER_STEP_MAX = 40
 """Missed occurrences recorded by one transaction (of at most 100 writes); a longer outage takes more steps."""
 
@@ -55,7 +59,7 @@ class Step:
 def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then
     or because its catch-up policy says so."""
-    is_outage = _is_missed(due, now_ms)
+    is_outage = now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
     skipped: list[Skipped] = []
     current: Next | None = due
     while current is not None and len(skipped) < SKIPS_PER_STEP_MAX and (not skipped or current.fire_at_ms <= now_ms):
@@ -73,20 +77,17 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     return Step(False, tuple(skipped), current)
 
 
-def _is_missed(at: Next, now_ms: int) -> bool:
-    return now_ms - at.fire_at_ms > OUTAGE_AFTER_MS
-
-
 def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bool) -> str | None:
     """A bound on lateness is the job's own, and holds outage or not. `none` is about what was missed: an occurrence
-    that is only late fires, also behind others that were missed."""
+    that is punctual fires, also behind others that were missed."""
     policy: CatchUp = job.catch_up
-    if policy.max_lateness_s and now_ms - missed.fire_at_ms > policy.max_lateness_s * SECOND_MS:
+    late_ms = now_ms - missed.fire_at_ms
+    if policy.max_lateness_s and late_ms > policy.max_lateness_s * SECOND_MS:
         return TOO_LATE
     if not is_outage or policy.policy == "all":
         return None
     if policy.policy == "none":
-        return SKIPPED_OUTAGE if _is_missed(missed, now_ms) else None
+        return SKIPPED_OUTAGE if late_ms > PUNCTUAL_MS else None
     newest = 1 if policy.policy == "latest" else policy.last
     return SKIPPED_OUTAGE if _has_due_successors(job, missed, newest, now_ms, shards) else None
 

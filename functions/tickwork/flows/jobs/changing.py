@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tickwork.core.errors import BadSchedule, Conflict, TooLate, VersionConflict
 from tickwork.core.jobs import changes, occurrences, versions
-from tickwork.core.jobs.definitions import ACTIVE, FINISHED, Job
+from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job
 from tickwork.core.jobs.pauses import Pause, end_pause, pause_in_force, with_pause
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.dispatch import creating
@@ -26,7 +26,7 @@ from tickwork.flows.jobs.registering import (
 )
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.payloads import keep_payload
+from tickwork.flows.ledger.payloads import as_kept, keep_payload
 from tickwork.ports import Ports
 
 
@@ -37,8 +37,9 @@ def update_job(
     revise: Callable[[Job], NewJob],
     known_by: Callable[[Job], Collection[str]] | None = None,
 ) -> Job:
-    """Give the job of that version the definition that `revise` makes of it. Again, at any later time, is a no-op:
-    `known_by` gives the fingerprints of this change, made of a job, without judging the time (None: that of `revise`).
+    """Give the job of that version the definition that `revise` makes of it. Where it says that already, nothing is
+    written, and the version stays. Again, at any later time, is a no-op: `known_by` gives the fingerprints of this
+    change, made of a job, without judging the time (None: that of `revise`).
 
     Its pending occurrence moves with the schedule, unless its time has come: that one runs, with the new definition.
     Raises NotFound, VersionConflict, and what `revise` raises; BadSchedule when nothing would ever be due again.
@@ -56,16 +57,25 @@ def update_job(
                 field="version",
                 remedy="read the job again, and send its version with the change",
             )
-        if (changed := _change(ports, job, revise(job))) is not None:
+        new = _with_kept_payload(ports, job, revise(job))
+        if job.status != ERROR and job.has_content_of(job.defined_as(new)):
+            see_to_next(ports, job)
+            return job
+        if (changed := _change(ports, job, new)) is not None:
             return changed
     raise _contended(job_id)
+
+
+def _with_kept_payload(ports: Ports, job: Job, new: NewJob) -> NewJob:
+    """With the payload as the job keeps it apart, where it is the same."""
+    return replace(new, work=as_kept(ports, new.work, job.work))
 
 
 def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     """The job as changed; None when somebody has moved it meanwhile."""
     now_ms, layout = ports.clock.now_ms(), ports.layout
     changed = replace(
-        job.defined_as(replace(new, work=keep_payload(ports, new.work, job.job_id, job.version + 1))),
+        job.defined_as(new),
         version=job.version + 1,
         defined_since=job.version + 1,
         earlier_through_ms=versions.through_ms(job),
@@ -87,6 +97,7 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         raise nothing_due("give a later time, or a later end; or delete the job")
     changed = replace(
         changed,
+        work=keep_payload(ports, changed.work, job.job_id, changed.version),  # not of a change that is refused
         next=upcoming,
         status=ACTIVE if upcoming else FINISHED,
         planned_with=occurrences.planned_with(changed),
