@@ -32,6 +32,16 @@ class ReplayShown(TypedDict):
     """The version of its job by which it goes from then on, when one was asked for."""
 
 
+class PutOffShown(TypedDict):
+    """That an attempt had to wait for the end of what a hard calendar excludes."""
+
+    attempt: int
+    calendar: str
+    since: Moment
+    until: Second
+    """When that ends. The attempt comes at `retry_at`, spread over the job's tolerance; it is looked at once a day."""
+
+
 class RunShown(TypedDict):
     """What became of an occurrence, or is to become of it."""
 
@@ -64,6 +74,7 @@ class RunShown(TypedDict):
     reason: str | None
     """Why it ended as it did."""
     attempts: list[AttemptShown]
+    put_off: NotRequired[list[PutOffShown]]
     replays: NotRequired[list[ReplayShown]]
 
 

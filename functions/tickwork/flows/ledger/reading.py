@@ -103,6 +103,12 @@ def _readable[T](what: str, read: Callable[[], T]) -> T:
         raise Unreadable(f"{what}: {error!r}") from error
 
 
+def job_of_hard(ports: Ports, run: Run) -> Job | None:
+    """The job of a run that calendars may keep from starting, with its calendars. None: no calendar has a say, or the
+    job is gone. Unreadable where what they exclude cannot be told."""
+    return read_job_to_plan(ports, run.key.job_id) if run.hard and run.work is None else None
+
+
 def pages(
     ports: Ports, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
 ) -> Iterator[Page]:

@@ -185,7 +185,9 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
     if work.is_unsafe and not order.repeat_unsafe:
         return UNSAFE
     now_ms = ports.clock.now_ms()
-    return decide_replay(run, order.by, order.reason, due_ms, now_ms, guarded=work.is_guarded, definition=definition)
+    return decide_replay(
+        run, order.by, order.reason, due_ms, now_ms, guarded=work.is_guarded or run.hard, definition=definition
+    )
 
 
 def _asked_for(wanted: str | int, run: Run, job: Job | None) -> int | None:
