@@ -40,7 +40,7 @@ def test_the_answer_says_what_goes_on(api: ApiUnderTest, ports: Ports) -> None:
     busy_job(api, ports)
     going_on = NONE | {"queued": 1, "running": 1, "waiting": 1}
     first = delete(api)
-    assert first == {"job_id": "payments:rates", "deleted": True, "changed": True, "runs": going_on}
+    assert (first["changed"], first["runs"]) == (True, going_on)
     assert delete(api) == first | {"changed": False}
 
 

@@ -124,6 +124,7 @@ class Job(Definition):
     pauses: tuple[Pause, ...] = field(default=(), metadata={KEPT: True})
     cancelled: tuple[int, ...] = field(default=(), metadata={KEPT: True})
     """Nominal instants. One that is passed is dropped at the next step."""
+    deleted_at_ms: int = field(default=0, metadata={KEPT: True})
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)

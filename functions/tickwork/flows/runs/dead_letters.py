@@ -22,7 +22,7 @@ from tickwork.core.ledger.tables import BY_DEAD_LETTER, TIMERS
 from tickwork.core.ledger.work import UNSAFE
 from tickwork.core.ledger.writes import Committed, Item
 from tickwork.core.runs.endings import Verdict, retry_key
-from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_replayed
+from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job, read_many, read_run
@@ -160,9 +160,12 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         run = read_run(ports, key)
         if run is None:
             return Replayed(key.ref, key.run_id, refusal=UNKNOWN), None
-        if is_replayed(run) and (order.definition == OWN or "definition" in run.replays[-1]):
+        is_same = order.definition == OWN or (bool(run.replays) and "definition" in run.replays[-1])
+        if is_same and is_replayed(run):
             retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
             return Replayed(key.ref, key.run_id, run.retry_at_ms), retry
+        if is_same and is_repeat(run, order.by, order.reason):
+            return Replayed(key.ref, key.run_id, run.retry_at_ms), None
         verdict = _decide(ports, run, order, due_ms)
         if isinstance(verdict, str):
             return Replayed(key.ref, key.run_id, refusal=verdict), None
