@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints
 
-from tickwork.api.decoding import validated
+from tickwork.api.decoding import Refused, validated
 from tickwork.api.fingerprints import Fingerprints, fingerprints_of, schedule_meaning
 from tickwork.api.jobs.bodies import JobIn
 from tickwork.api.jobs.views import catch_up_shown
@@ -96,8 +96,11 @@ def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work) -> NewJob:
 def change_of(job: Job, given: dict[str, Any]) -> Fingerprints:
     """What tells a change from others, made of the job as it was or of the job as it changed it: what the request for
     the whole would be with its tolerance spelt out, and what it keeps without showing it. A time in it is not judged:
-    it may have passed since the change was made."""
-    body = validated(JobIn, _merged(_as_body(job), given))
+    it may have passed since the change was made. None for what makes no job of this one: it has not made it."""
+    try:
+        body = validated(JobIn, _merged(_as_body(job), given))
+    except Refused:
+        return Fingerprints()
     schedule = schedule_meaning(body.schedule, job.job_id)
     tolerance_s = _default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
     return asked_of(body.model_copy(update={"tolerance_s": tolerance_s}), *_kept(job, body, given))
