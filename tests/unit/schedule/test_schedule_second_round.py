@@ -15,9 +15,10 @@ from tickwork.core.jobs import occurrences as job_occurrences
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import (
+    Freeze,
     ScheduleRefused,
     first_due,
-    hard_freeze_until,
+    hard_freeze,
     next_after,
     occurrences,
     parse_calendar,
@@ -216,11 +217,11 @@ def test_a_hard_calendar_says_when_a_late_start_may_go_on() -> None:
     next_one = {"name": "next", "dates": ["2026-01-05"], "hard": True}
     known = {one["name"]: parse_calendar(one) for one in (hard, next_one)}
     friday = parse_iso("2026-01-02T19:00:00Z")
-    assert hard_freeze_until({"freeze": known["freeze"]}, friday) == parse_iso("2026-01-05T06:00:00Z")
-    assert hard_freeze_until(known, friday) == parse_iso("2026-01-06T00:00:00Z"), "one takes over from the other"
-    assert hard_freeze_until(known, parse_iso("2026-01-02T17:59:59Z")) is None
-    assert hard_freeze_until({"freeze": parse_calendar(FREEZE)}, friday) is None, "a soft one lets lateness in"
-    assert hard_freeze_until({}, friday) is None
+    assert hard_freeze({"freeze": known["freeze"]}, friday) == Freeze("freeze", parse_iso("2026-01-05T06:00:00Z"))
+    assert hard_freeze(known, friday) == Freeze("freeze", parse_iso("2026-01-06T00:00:00Z")), "one takes over"
+    assert hard_freeze(known, parse_iso("2026-01-02T17:59:59Z")) is None
+    assert hard_freeze({"freeze": parse_calendar(FREEZE)}, friday) is None, "a soft one lets lateness in"
+    assert hard_freeze({}, friday) is None
 
 
 # --- 6: the second of the registration ------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class Calendar:
     windows: tuple[tuple[int, int], ...] = ()
     holidays: Holidays = NO_HOLIDAYS
     hard: bool = False
-    """Whether what is late (a catch-up, a retry) has to wait for the end as well: see `hard_freeze_until`."""
+    """Whether what is late (a catch-up, a retry) has to wait for the end as well: see `hard_freeze`."""
 
     def excludes(self, instant_ms: int) -> bool:
         """Whether nothing should start at `instant_ms`."""
