@@ -145,7 +145,8 @@ def _variable(field: str) -> str:
 class Environment:
     """One environment that `cdk deploy` can make. Differences between environments are here and nowhere else."""
 
-    name: Literal["dev", "staging", "prod"]
+    name: str
+    """Its names begin with `tickwork-<name>`: one of each in an account and region."""
     shards: int
     shards_before: int = 0
     """The old number of shards, from a change of it until the last timer of the old layout has ended."""
@@ -178,6 +179,13 @@ class Environment:
     slice_capacity_per_s: int = 500
     require_certificates: bool = False
     """See `Settings`."""
+
+    def __post_init__(self) -> None:
+        if PUSH_POOL not in self.pools:
+            raise BadSetting(f"pools are {', '.join(self.pools)}: add {PUSH_POOL!r}, the pusher's")
+        if self.scanner_concurrency < max(self.slices, self.reserved.get("scanner", 0)):
+            raise BadSetting("scanner_concurrency must be at least slices, and what is reserved for the scanner")
+        self.settings()
 
     def settings(self) -> Settings:
         return Settings(
