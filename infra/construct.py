@@ -66,7 +66,13 @@ def compose(scope: Construct, environment: Environment, package: Asset, wishes: 
     prefix, keep_data = environment.settings().prefix, environment.keep_data
     tables = Tables(scope, "Tables", prefix=prefix, keep_data=keep_data, protect=keep_data and not wishes.first)
     queues = Queues(
-        scope, "Queues", prefix=prefix, pools=environment.pools, keep_data=keep_data, enforce_ssl=not wishes.local
+        scope,
+        "Queues",
+        prefix=prefix,
+        pools=environment.pools,
+        lambda_pools=environment.lambda_pools,
+        keep_data=keep_data,
+        enforce_ssl=not wishes.local,
     )
     secret = PushSecret(scope, "PushSecret", prefix=prefix, keep_data=keep_data).secret
     functions = Functions(
