@@ -14,6 +14,7 @@ from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import (
     CALENDARS,
     CLIENT_KEYS,
+    JOB_VERSIONS,
     JOBS,
     KEYS,
     LEASES,
@@ -42,6 +43,7 @@ def _of_service(_: Mapping[str, Any]) -> str | None:
 TEAM_OF: Mapping[str, _TeamOf] = {
     TIMERS.name: lambda key: str(key["sk"]).split("#", 2)[1],
     JOBS.name: _before(":", "job_id"),
+    JOB_VERSIONS.name: _before(":", "job_id"),
     CLIENT_KEYS.name: _before("#", "client_key"),
     CALENDARS.name: _before(":", "calendar_id"),
     PAYLOADS.name: _before(":", "payload_id"),
@@ -54,6 +56,7 @@ TEAM_OF: Mapping[str, _TeamOf] = {
 
 _TEAMS_PARTITIONS: Mapping[tuple[str, str], str] = {
     (RESOURCES.name, ""): "#",
+    (JOB_VERSIONS.name, ""): ":",
     (TIMERS.name, "by_job"): ":",
     (TIMERS.name, "by_dead_letter"): "#",
     (JOBS.name, "by_team"): "",
