@@ -181,20 +181,21 @@ class Session:
         children = [
             Child("API", ("serve", "api", "--port", str(self._port), *auth), environ, logs / "api.log"),
             Child("windows", ("serve", "windows"), environ, logs / "windows.log"),
-            Child("pusher", ("serve", "push"), environ | self._push_secrets(), logs / "push.log"),
+            Child("pusher", ("serve", "push"), environ | _push_secrets(self._state), logs / "push.log"),
         ]
         for number, (pool, app) in enumerate(self._workers):
             log = logs / (f"worker-{number}.log" if number else "worker.log")
             children.append(Child(f"worker {app} of {pool}", ("worker", app, "--pool", pool), environ, log))
         return children
 
-    def _push_secrets(self) -> dict[str, str]:
-        """Those of the environment, or one of this state's own, made the first time."""
-        kept = self._state / "push-secret"
-        if "TICKWORK_PUSH_SECRETS" in os.environ:
-            return {}
-        if not kept.exists():
-            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept.touch(0o600)
-            kept.write_text(secrets.token_hex(32), encoding="utf-8")
-        return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}
+
+def _push_secrets(state: Path) -> dict[str, str]:
+    """Those of the environment, or one of this state's own, made the first time."""
+    kept = state / "push-secret"
+    if "TICKWORK_PUSH_SECRETS" in os.environ:
+        return {}
+    if not kept.exists():
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.touch(0o600)
+        kept.write_text(secrets.token_hex(32), encoding="utf-8")
+    return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}

@@ -12,7 +12,7 @@ from tickwork.core.access.actors import PLATFORM_TEAM, Actor, Role
 from tickwork.core.access.api_keys import LIFE_DAYS_DEFAULT
 from tickwork.core.instants import DAY_MS
 from tickwork.core.ledger.tables import KEYS
-from tickwork.core.ledger.writes import Anyway, Delete
+from tickwork.core.ledger.writes import Delete, Is
 from tickwork.flows.access import keys
 from tickwork.flows.access.keys import Wanted
 from tickwork.flows.ledger.commit import commit
@@ -62,7 +62,7 @@ def _forget_earlier(ports: Ports) -> None:
     """Deleted, not revoked: nobody is to be told of them, and a team may have only so many that have ended."""
     for key in keys.list_keys(ports, PLATFORM_TEAM):
         if key.name == OWN:
-            commit(ports, Delete(KEYS, {"key_id": key.key_id}, Anyway("a key of a session that has ended")))
+            commit(ports, Delete(KEYS, {"key_id": key.key_id}, Is("name", OWN)))
 
 
 def lines(made: SessionKeys) -> list[str]:

@@ -62,7 +62,7 @@ def test_a_job_is_changed_paused_and_resumed(url: str) -> None:
     assert run(url, "jobs", "update", "payments:nightly").exit_code == 2
 
     paused = run(url, "jobs", "pause", "payments:nightly", "--by", "ann", "--reason", "bank holiday")
-    assert "by ann: bank holiday (until it is resumed)" in paused.stdout
+    assert "by local (ann): bank holiday (until it is resumed)" in paused.stdout
     assert "paused" in run(url, "jobs", "list", "--team", "payments").stdout
     resumed = run(url, "jobs", "resume", "payments:nightly", "--by", "bob", "--json")
     assert json.loads(resumed.stdout)["status"] == "active"
