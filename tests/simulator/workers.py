@@ -2,7 +2,8 @@
 over HTTP, and the handler for Lambda.
 
 One session is one worker process. It is started when there is something for its pool and nobody to take it, lives for a
-while, and is told to stop (or dies of a fault on the way): so histories have shutdowns in them.
+while, and is told to stop (or dies of a fault on the way): so histories have shutdowns in them. One that was told to stop
+is relied on no more: it may stand still in its last call for as long as it likes, and another is started beside it.
 """
 
 from __future__ import annotations
@@ -60,11 +61,16 @@ class Session:
     def __init__(self, world: World, pool: str) -> None:
         self._world, self._pool = world, pool
         self._worker: Worker | None = None
+        self._is_leaving = False
         self.process = Process(world, "real-worker", self._run)
 
     @property
     def is_over(self) -> bool:
         return self.process.state != "running"
+
+    @property
+    def is_relied_on(self) -> bool:
+        return not self.is_over and not self._is_leaving
 
     def _run(self, process: Process) -> None:
         world = self._world
@@ -100,6 +106,7 @@ class Session:
         )
 
     def _stop(self) -> None:
+        self._is_leaving = True
         if self._worker is not None and not self.is_over:
             self._world.trace(self.process.name, "STOP", "")
             Process(self._world, "signal", lambda _: self._tell())
@@ -112,9 +119,8 @@ class Session:
 
     def _look(self) -> None:
         """Whatever has become of this one: while there is something to take, somebody takes it."""
-        if self.is_over:
-            call_somebody(self._world, self._pool)
-        else:
+        call_somebody(self._world, self._pool)
+        if not self.is_over:
             self._world.kernel.at(self._world.kernel.now_ms + _LOOK_MS, self._look)
 
 
@@ -122,7 +128,7 @@ def call_somebody(world: World, pool: str) -> None:
     """See to it that there is a worker, if there is something in the queue that can be taken."""
     queue = world.queues[ready_queue(pool)]
     session = world.sessions.get(pool)
-    if session is not None and not session.is_over:
+    if session is not None and session.is_relied_on:
         return
     now_ms = world.kernel.now_ms
     if any(message.visible_at_ms <= now_ms for message in queue.messages.values()):
