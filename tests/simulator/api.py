@@ -50,6 +50,7 @@ class SimApi:
         asked = body.get("runs") or answer["runs"]
         for one, run in zip(asked, answer["runs"], strict=True):
             if run.get("lease_until"):
+                self._world.checks.ledger.granted(run["ref"], run.get("token") or one["token"], one.get("claim", ""))
                 until_ms = int(datetime.fromisoformat(run["lease_until"]).timestamp() * 1_000)
                 self._world.checks.ledger.promised(run["ref"], run.get("token") or one["token"], until_ms)
 

@@ -2,8 +2,8 @@
 over HTTP, and the handler for Lambda.
 
 One session is one worker process. It is started when there is something for its pool and nobody to take it, lives for a
-while, and is told to stop (or dies of a fault on the way): so histories have shutdowns in them. One that was told to stop
-is relied on no more: it may stand still in its last call for as long as it likes, and another is started beside it.
+while, and is told to stop (or dies of a fault on the way): so histories have shutdowns in them. One that was told to
+stop is relied on no more: it may stand still in its last call for long, and another is started beside it.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ class LedgerChecks:
         self.last_start: dict[str, tuple[int, int]] = {}
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
+        self._claims: dict[tuple[str, int], str] = {}
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -98,6 +99,12 @@ class LedgerChecks:
         is_forsaken = item is not None and item["status"] == "running" and item["lease_until_ms"] < process.latest_ms()
         if is_forsaken and not self._world.classes & _EXCUSES:
             raise Violation("bounded-lag", f"{process.name} had to wake {ref}, though no message of it was lost")
+
+    def granted(self, ref: str, token: int, claim: str) -> None:
+        """A start was answered with a grant: no other claim has been told that it holds this attempt. A worker that
+        asks again for the answer that it missed names the claim of its first try."""
+        if claim and self._claims.setdefault((ref, token), claim) != claim:
+            raise Violation("one-attempt-running", f"attempt {token} of {ref} was granted to two claims")
 
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""
