@@ -21,6 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.broken import Broken, neighbours, touched
 from tests.chaos.clients import Client, JobClient, TimerClient, Told
@@ -50,7 +51,7 @@ def main() -> int:
         default=[],
         help="pool:NAME, table:NAME or shard:NUMBER",
     )
-    parser.add_argument("--before", type=float, default=3.0, help="minutes until the part breaks, to compare with")
+    parser.add_argument("--before", type=float, default=5.0, help="minutes until the part breaks, to compare with")
     parser.add_argument("--folder", type=Path, help="where state and logs are kept (default: a temporary one)")
     chosen = parser.parse_args()
     seed = chosen.seed if chosen.seed is not None else time.time_ns() // 1_000_000_000
@@ -80,7 +81,7 @@ def disturb(
     stack: Stack, stretches: Sequence[Stretch], seed: int, clients_count: int, pools: Sequence[str] = ("default",)
 ) -> Told:
     """Clients at work, faults that change, kills at random; and stretch by stretch what is broken."""
-    rng, told, stopping = random.Random(seed), Told(), threading.Event()
+    told, stopping = Told(), threading.Event()
     about = (stack.api.url, seed, told, stopping, pools)
     clients: list[Client] = [TimerClient(f"t{n}", *about) for n in range(clients_count)]
     clients.append(JobClient("j0", *about))
@@ -88,7 +89,7 @@ def disturb(
         client.start()
     try:
         for stretch in stretches:
-            _live_through(stack, stretch, clients, rng)
+            _live_through(stack, stretch, clients, seed, period_s=stretches[0].seconds)
     finally:
         stack.proxy.set_rules([])
         stopping.set()
@@ -99,14 +100,21 @@ def disturb(
     return told
 
 
-def _live_through(stack: Stack, stretch: Stretch, clients: Sequence[Client], rng: random.Random) -> None:
+def _live_through(stack: Stack, stretch: Stretch, clients: Sequence[Client], seed: int, period_s: float) -> None:
+    """The same faults and kills each period, drawn anew from the seed: so a stretch can be held against the first."""
     ends_s = time.monotonic() + stretch.seconds
-    weather_until_s = 0.0
     broken = [rule for part in stretch.broken for rule in part.rules(SETTINGS)]
     for client in clients:
         client.is_patient = not broken
     stretch.began_ms = time.time_ns() // 1_000_000
     print(f"broken: {', '.join(map(str, stretch.broken)) or 'nothing'}", flush=True)
+    while time.monotonic() < ends_s:
+        _weather(stack, broken, random.Random(seed), min(ends_s, time.monotonic() + period_s))
+    stretch.ended_ms = time.time_ns() // 1_000_000
+
+
+def _weather(stack: Stack, broken: list[dict[str, Any]], rng: random.Random, ends_s: float) -> None:
+    weather_until_s = 0.0
     while time.monotonic() < ends_s:
         if time.monotonic() > weather_until_s:
             stack.proxy.set_rules([*broken, *draw_rules(rng)])
@@ -114,7 +122,6 @@ def _live_through(stack: Stack, stretch: Stretch, clients: Sequence[Client], rng
         time.sleep(rng.uniform(1, 6))
         print(f"  killed {stack.kill_one(rng)}", flush=True)
         stack.revive()
-    stretch.ended_ms = time.time_ns() // 1_000_000
 
 
 def settle(stack: Stack, told: Told) -> float:
