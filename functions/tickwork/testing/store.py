@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from tickwork.core.errors import Throttled
-from tickwork.core.ledger.tables import JOBS, Index, Table
-from tickwork.core.ledger.writes import Committed, Item, Refused, Write
+from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, SET_ASIDE, Index, Table
+from tickwork.core.ledger.writes import Committed, Item, Refused, Update, Write
 from tickwork.ports import Page
+from tickwork.testing.faults import COMMIT, RARE_COMMIT
 from tickwork.testing.memory import MemoryStore, index_page, scan_page
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ _STALE_INDEX_MS = (3_000, 3_000, 20_000)
 """How far an index may be behind: mostly under a second on AWS, sometimes far more while the index is throttled."""
 _PAGE_MAX = 3
 """A short page has this many items at most."""
+
+_RARE_TABLES = frozenset({SET_ASIDE.name, PASSES.name})
+_RARE_CHANGES = frozenset({"late_from", "late_until", "late_at", "live_until", "live_at", "aside_s"})
+"""Of a lease: what only a window writes that has a backlog, a herd, or something set aside."""
+_RELEASED = frozenset({"owner", "lease_until_ms"})
+"""Of a lease, with nothing else: it is renewed, or given back before its work was done."""
 
 
 class WatchedStore(MemoryStore):
@@ -161,7 +168,8 @@ class SimStore:
         return self._read("scan", table, "", (), lambda: self._tables.scan(table, limit=limit, after=after))
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
-        return self._process.call("commit", writes, lambda: self._commit(writes), commits=True)
+        kind = RARE_COMMIT if any(map(_is_rare, writes)) else COMMIT
+        return self._process.call("commit", writes, lambda: self._commit(writes), kind)
 
     def _read[T](
         self, verb: str, table: Table, detail: object, partitions: Iterable[str], effect: Callable[[], T]
@@ -196,3 +204,12 @@ class SimStore:
         elif tables.changes:
             world.checks.committed(process, tuple(tables.changes))
         return result
+
+
+def _is_rare(write: Write) -> bool:
+    """Whether few histories have such a write."""
+    if write.table.name in _RARE_TABLES:
+        return True
+    if write.table is not LEASES or not isinstance(write, Update):
+        return False
+    return bool(write.set.keys() & _RARE_CHANGES) or write.set.keys() <= _RELEASED
