@@ -21,11 +21,12 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.queues import ready_queue
+from tickwork.core.ledger.tables import TIMERS
 from tickwork.testing.process import Process
 from tickwork.testing.queue import Message, SimReceiver
 from tickwork.testing.violation import Violation
 from tickwork.worker.app import App
-from tickwork.worker.context import Context, FailPermanently, RetryLater
+from tickwork.worker.context import Context, FailPermanently, LeaseLost, RetryLater
 from tickwork.worker.lambdas import lambda_handler
 from tickwork.worker.process import Worker, WorkerOptions
 from tickwork.worker.sources import LeaseSource, Source, SqsSource
@@ -40,7 +41,9 @@ _STALE_MS = 12 * SECOND_MS
 """How long after the next attempt began an earlier one may still be at work: a heartbeat's look, its longest call, a
 step of the job."""
 _FAILS_SHARE, _PERMANENT_SHARE = 0.2, 0.03
-_LAMBDA_MS = 25_000
+_LAMBDA_MS = (25_000, 25_000, 100_000)
+"""What a function may take: longer than the lease that a message asks for, sometimes."""
+_LAMBDA_SPARE_MS = 3_000
 _LEASE_S, _LEASE_WAIT_S = 30, 5
 
 
@@ -135,8 +138,9 @@ def call_somebody(world: World, pool: str) -> None:
         world.sessions[pool] = Session(world, pool)
 
 
-def make_app(world: World) -> App:
-    """The team's code: it takes its time, looks whether it has to stop, and sometimes fails."""
+def make_app(world: World, ends_ms: int = 0) -> App:
+    """The team's code: it takes its time, looks whether it has to stop, and sometimes fails. `ends_ms`: of the function
+    that it runs in."""
     app = App()
 
     @app.job("job")
@@ -149,7 +153,7 @@ def make_app(world: World) -> App:
         while left_ms > 0:
             wait([], min(left_ms, _STEP_MS) / 1_000)
             left_ms -= _STEP_MS
-            ctx.check()
+            _check_stopped(world, ctx, ends_ms)
             _check_may_work(world, ctx)
         drawn = rng.random()
         if world.faults.off or drawn >= _FAILS_SHARE:
@@ -162,6 +166,23 @@ def make_app(world: World) -> App:
         raise Flaky("it may pass") if drawn < _FAILS_SHARE / 2 else Broken("it broke")
 
     return app
+
+
+def _check_stopped(world: World, ctx: Context, ends_ms: int) -> None:
+    """Nothing beats in a function: its lease must last as long as it does, or what takes longer is never done."""
+    try:
+        ctx.check()
+    except LeaseLost:
+        items = (item for item in world.tables.items(TIMERS) if item.get("token") == ctx.token)
+        limited = any(item.get("stop_at_ms") for item in items if _run_id(item) == ctx.run_id)
+        if world.kernel.now_ms + _LAMBDA_SPARE_MS < ends_ms and not limited:
+            what = f"{ctx.run_id} was stopped for its lease {ends_ms - world.kernel.now_ms} ms before its function ends"
+            world.fail(Violation("bounded-attempts", what))
+        raise
+
+
+def _run_id(item: dict[str, Any]) -> str:
+    return parse_ref(f"{item['pk']}|{item['sk']}").run_id
 
 
 def _check_may_work(world: World, ctx: Context) -> None:
@@ -242,18 +263,20 @@ class SimSqsClient:
 def invoke_lambda(world: World, messages: list[Message]) -> None:
     """One invocation of a Lambda worker with a batch; the event source deletes those that did not fail."""
     queue = world.queues[ready_queue("lambda")]
+    may_take_ms = world.apart.choice(_LAMBDA_MS)
 
     def body(process: Process) -> None:
         began_ms = process.monotonic_ms()
         context: Any = SimpleNamespace(
             function_name="worker",
             aws_request_id=process.name,
-            get_remaining_time_in_millis=lambda: max(0, began_ms + _LAMBDA_MS - process.monotonic_ms()),
+            get_remaining_time_in_millis=lambda: max(0, began_ms + may_take_ms - process.monotonic_ms()),
         )
-        world.kernel.at(world.kernel.now_ms + _LAMBDA_MS, process.end)  # Lambda kills what takes longer
+        world.kernel.at(world.kernel.now_ms + may_take_ms, process.end)  # Lambda kills what takes longer
         api: Any = SimApi(world)
         sqs: Any = SimSqsClient(process, queue.name)
-        handle = lambda_handler(make_app(world), api=api, sqs=sqs, queue_url=queue.name)
+        ends_ms = world.kernel.now_ms + may_take_ms
+        handle = lambda_handler(make_app(world, ends_ms), api=api, sqs=sqs, queue_url=queue.name)
         records = [{"messageId": str(m.id), "receiptHandle": str(m.id), "body": m.body} for m in messages]
         failed = {one["itemIdentifier"] for one in handle({"Records": records}, context)["batchItemFailures"]}
         world.seen["lambda batch"] += 1
