@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.broken import Broken, neighbours, touched
-from tests.chaos.clients import Client, JobClient, TimerClient, Told
+from tests.chaos.clients import BATCH_MAX_BROKEN, Client, JobClient, TimerClient, Told
 from tests.chaos.lags import gather, on_time
 from tests.chaos.parts import SETTINGS, Stack, draw_rules
 from tickwork.aws.wiring import dynamodb_client
@@ -86,6 +86,7 @@ def disturb(
     clients: list[Client] = [TimerClient(f"t{n}", *about) for n in range(clients_count)]
     clients.append(JobClient("j0", *about))
     for client in clients:
+        client.batch_max = BATCH_MAX_BROKEN if any(stretch.broken for stretch in stretches) else client.batch_max
         client.start()
     try:
         for stretch in stretches:

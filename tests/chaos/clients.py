@@ -19,6 +19,9 @@ GIVES_UP_AFTER_S = 240.0
 LEAVES_AFTER_S = 8.0
 """While a part is broken: what is not answered by then is owed, and asked for again when the part is whole."""
 
+BATCH_MAX = 8
+BATCH_MAX_BROKEN = 2
+"""Of a request, timers: where a shard is broken, most requests of eight would be left for later, and the load too."""
 CATCHES_UP_S = 60.0
 """Jobs are kept until their chains have had the time to catch up: one that is deleted owes nothing."""
 
@@ -49,6 +52,7 @@ class Client(threading.Thread):
         self._rng = random.Random(f"{seed}|{name}")
         self.told, self._stopping, self._pools = told, stopping, pools
         self._requests = 0
+        self.batch_max = BATCH_MAX
         self.is_patient = True
         """Nothing is broken for long: what does not answer is asked until it does."""
         self._owed: list[tuple[str, str, object]] = []
@@ -105,7 +109,7 @@ class TimerClient(Client):
                     "retry_policy": RETRY,
                     "client_key": f"{self.name}-{self._requests}-{n}",
                 }
-                for n in range(rng.randint(1, 8 if self.is_patient else 2))
+                for n in range(rng.randint(1, self.batch_max))
             ]
             answer = self.call("POST", "/timers:batch", {"timers": timers})
             created = [] if answer is None else answer["timers"]

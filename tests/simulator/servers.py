@@ -126,12 +126,12 @@ class _Work:
             self._declined(process, "start", started)
             return
         self._check_payload(key.ref, body, started.payload)
-        self.world.checks.ledger.granted(key.ref, started.run.token, request.claim)
+        self.world.checks.ledger.granted(key.ref, started.run.token, request.claim, request.attempt)
         self.world.checks.ledger.promised(key.ref, started.run.token, started.run.lease_until_ms)
         self.world.seen["start granted" if started.run.attempt == 1 else "start granted again"] += 1
         if self.world.faults.strikes(self.world.rng, "faulty_worker"):
             self.world.seen["faulty_worker"] += 1
-            self._delete(process)
+            self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
         if self._work_on(process, key, started.run.token, lease_s):
             self._end(process, key, started.run.token)
 
@@ -228,7 +228,11 @@ class _Work:
             self.queue.delay(self.message.id, declined.retry_after_ms)
 
     def _delete(self, process: Process) -> None:
-        self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
+        def effect() -> None:
+            self.world.checks.ledger.given_up(process, self.message.body)
+            self.queue.delete(self.message.id)
+
+        self._try(process, "delete message", effect)
 
     def _try(self, process: Process, verb: str, effect: Callable[[], None]) -> None:
         """A call to the queue: if it fails, the message comes back, and is declined."""

@@ -103,7 +103,7 @@ class Session:
                 lease_s=_LEASE_S,
                 wait_s=_LEASE_WAIT_S,
             )
-        sqs: Any = SimSqsClient(process, ready_queue(self._pool))
+        sqs: Any = SimSqsClient(self._world, process, ready_queue(self._pool))
         return SqsSource(
             queue_url=self._pool, sqs=sqs, control=sqs, api=api, worker=process.name, stopping=stopping, clock=clock
         )
@@ -206,8 +206,8 @@ type Entry = dict[str, Any]
 class SimSqsClient:
     """The calls of an SQS client that a worker makes, as its process sees them."""
 
-    def __init__(self, process: Process, queue: str) -> None:
-        self._process, self._name = process, queue
+    def __init__(self, world: World, process: Process, queue: str) -> None:
+        self._world, self._process, self._name = world, process, queue
         self._queue = process.world.queues[queue]
 
     def receive_message(self, *, QueueUrl: str, MaxNumberOfMessages: int, WaitTimeSeconds: int) -> dict[str, Any]:  # noqa: N803
@@ -221,7 +221,12 @@ class SimSqsClient:
         return {"Messages": [{"ReceiptHandle": message.receipt, "Body": message.body} for message in found]}
 
     def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
-        return self._batch("DeleteMessageBatch", Entries, lambda entry: self._queue.delete(int(entry["ReceiptHandle"])))
+        return self._batch("DeleteMessageBatch", Entries, lambda entry: self._delete(int(entry["ReceiptHandle"])))
+
+    def _delete(self, number: int) -> None:
+        if (message := self._queue.messages.get(number)) is not None:
+            self._world.checks.ledger.given_up(self._process, message.body)
+        self._queue.delete(number)
 
     def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         def show(entry: dict[str, Any]) -> None:
@@ -274,7 +279,7 @@ def invoke_lambda(world: World, messages: list[Message]) -> None:
         )
         world.kernel.at(world.kernel.now_ms + may_take_ms, process.end)  # Lambda kills what takes longer
         api: Any = SimApi(world)
-        sqs: Any = SimSqsClient(process, queue.name)
+        sqs: Any = SimSqsClient(world, process, queue.name)
         ends_ms = world.kernel.now_ms + may_take_ms
         handle = lambda_handler(make_app(world, ends_ms), api=api, sqs=sqs, queue_url=queue.name)
         records = [{"messageId": str(m.id), "receiptHandle": str(m.id), "body": m.body} for m in messages]
@@ -282,6 +287,7 @@ def invoke_lambda(world: World, messages: list[Message]) -> None:
         world.seen["lambda batch"] += 1
         for message in messages:
             if str(message.id) not in failed:
+                world.checks.ledger.given_up(process, message.body)
                 queue.delete(message.id)
 
     Process(world, "lambda", body)

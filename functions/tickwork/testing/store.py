@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from tickwork.core.errors import Throttled
+from tickwork.core.errors import InvariantViolated, Throttled
 from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, SET_ASIDE, Index, Table
-from tickwork.core.ledger.writes import Committed, Item, Refused, Update, Write
+from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Item, Refused, Update, Write
 from tickwork.ports import Page
 from tickwork.testing.faults import COMMIT, RARE_COMMIT
 from tickwork.testing.memory import MemoryStore, index_page, scan_page
@@ -48,6 +48,8 @@ class WatchedStore(MemoryStore):
             lambda: defaultdict(list)
         )
         self.now_ms = 0
+        self.writes_max = TRANSACTION_WRITES_MAX
+        """Of a transaction: fewer, in a world whose flows have that bound turned down."""
 
     def _apply(self, write: Write) -> None:
         before = self._find(write.table, _key_of(write))
@@ -196,6 +198,8 @@ class SimStore:
         world = process.world
         if world.broken and world.broken.stops_write(writes):
             self._throttled()
+        if len(writes) > tables.writes_max:
+            raise InvariantViolated(f"{len(writes)} writes in one transaction, which takes {tables.writes_max}")
         tables.now_ms = world.kernel.now_ms
         tables.changes.clear()
         result = tables.commit(writes)

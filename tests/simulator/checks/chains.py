@@ -40,6 +40,7 @@ class ChainChecks:
         if before is not None and before["version"] == after["version"]:
             self._check_same(process, before, after)
             self._check_since(process, before, after)
+            self._check_order(process, before, after)
         elif before is not None and before["schedule"] != after["schedule"]:
             self._since_ms[after["job_id"]] = process.earliest_ms()
         if before is None or before["next_scheduled_at_ms"] == after["next_scheduled_at_ms"]:
@@ -64,6 +65,17 @@ class ChainChecks:
         changed = [name for name in _DEFINITION if before.get(name) != after.get(name)]
         if changed:
             what = f"{process.name} changed {changed} of {after['job_id']} without a new version"
+            raise Violation("chain-unbroken", what)
+
+    def _check_order(self, process: Process, before: Item, after: Item) -> None:
+        """Jitter spreads an occurrence up to the next one, and never beyond: they do not change places (T5)."""
+        at_ms, fire_ms = after["next_scheduled_at_ms"], before["next_fire_at_ms"]
+        if (
+            at_ms > before["next_scheduled_at_ms"]
+            and fire_ms > at_ms
+            and before["planned_with"] == after["planned_with"]
+        ):
+            what = f"{process.name} went on to {at_ms} of {after['job_id']}, and the one before it is due at {fire_ms}"
             raise Violation("chain-unbroken", what)
 
     def _check_since(self, process: Process, before: Item, after: Item) -> None:
