@@ -22,6 +22,7 @@ LEAVES_AFTER_S = 8.0
 BATCH_MAX = 8
 BATCH_MAX_BROKEN = 2
 """Of a request, timers: where a shard is broken, most requests of eight would be left for later, and the load too."""
+JOBS_MAX = 5
 CATCHES_UP_S = 60.0
 """Jobs are kept until their chains have had the time to catch up: one that is deleted owes nothing."""
 
@@ -134,6 +135,9 @@ class JobClient(Client):
         rng = self._rng
         alive: list[str] = []
         while not self._stopping.is_set():
+            if len(alive) > JOBS_MAX and not self.is_patient:  # they are kept, and are not to become more and more load
+                self._stopping.wait(1)
+                continue
             self._requests += 1
             body = {
                 "team": TEAM,
@@ -152,7 +156,7 @@ class JobClient(Client):
                 self.note("POST", answer)
                 alive.append(answer["job_id"])
             self._stopping.wait(rng.uniform(3, 8))
-            if len(alive) > 5 and self.is_patient:
+            if len(alive) > JOBS_MAX and self.is_patient:
                 self.call("DELETE", f"/jobs/{alive.pop(rng.randrange(len(alive)))}")
         if not self.is_patient:
             self.settle()
