@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tickwork.core.ledger.tables import (
-    BY_DEAD_LETTER,
+    BAD_ENDS,
     BY_JOB,
     BY_TEAM,
     CALENDARS,
@@ -21,6 +21,7 @@ from tickwork.core.ledger.tables import (
     PAYLOADS,
     RESOURCES,
     SET_ASIDE,
+    TEAMS,
     TIMERS,
     Index,
     Table,
@@ -58,10 +59,11 @@ API = Grants(
         CALENDARS: (GET, GET_MANY, PUT),
         PAYLOADS: (GET, PUT),
         RESOURCES: (GET, QUERY, PUT, DELETE),
+        TEAMS: (GET, QUERY, PUT),
     },
     indexes={
         (TIMERS, BY_JOB): (QUERY,),
-        (TIMERS, BY_DEAD_LETTER): (QUERY,),
+        (TIMERS, BAD_ENDS): (QUERY,),
         (JOBS, BY_TEAM): (QUERY,),
         (CALENDARS, CALENDARS_BY_TEAM): (QUERY,),
     },
@@ -89,6 +91,7 @@ RECONCILER = Grants(
         SET_ASIDE: (QUERY,),
         CALENDARS: (GET_MANY,),
         PASSES: (GET, QUERY, PUT, DELETE),
+        TEAMS: (GET, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),
@@ -101,6 +104,7 @@ PUSHER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (GET,),
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),
+        TEAMS: (GET, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

@@ -70,7 +70,15 @@ class DynamoStore:
         raise Throttled(f"{name}: keys were left unprocessed {BATCH_GET_ROUNDS_MAX} times")
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
         request: dict[str, Any] = {
             "TableName": self.table_name(table),
@@ -78,6 +86,7 @@ class DynamoStore:
             "ExpressionAttributeNames": {"#p": table.partition_key, "#s": table.sort_key},
             "ExpressionAttributeValues": to_attributes({":p": partition, ":first": first, ":last": last}),
             "ConsistentRead": True,
+            "ScanIndexForward": not descending,
             "Limit": limit,
         }
         if after is not None:
@@ -89,7 +98,15 @@ class DynamoStore:
         return Page(items, None if more is None or table.sort_key is None else str(more[table.sort_key]["S"]))
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
         request: dict[str, Any] = {
             "TableName": self.table_name(table),
@@ -100,6 +117,10 @@ class DynamoStore:
             "ScanIndexForward": not descending,
             "Limit": limit,
         }
+        if between is not None:
+            request["KeyConditionExpression"] += " AND #s BETWEEN :low AND :high"
+            request["ExpressionAttributeNames"]["#s"] = index.sort_key
+            request["ExpressionAttributeValues"] |= to_attributes({":low": between[0], ":high": between[1]})
         if after is not None:
             request["ExclusiveStartKey"] = to_attributes(after)
         answer = self._call(self._client.query, **request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.answers import Moment, Reached, Second
 
 
 class AttemptShown(TypedDict):
@@ -37,6 +37,8 @@ class RunShown(TypedDict):
     """The same on every attempt: the key that makes a second delivery harmless."""
     ref: str
     """Where the run is: worker's calls name it by this."""
+    occurrence: str
+    """The run as a person names it: a timer's id, or `job_id@scheduled_at`. Every call and command takes it."""
     job_id: str
     team: str
     scheduled_at: Second
@@ -65,9 +67,8 @@ class RunShown(TypedDict):
     replays: NotRequired[list[ReplayShown]]
 
 
-class RunsPage(TypedDict):
+class RunsPage(Reached):
     runs: list[RunShown]
-    cursor: Cursor
 
 
 class CancelledRun(TypedDict):
@@ -75,6 +76,7 @@ class CancelledRun(TypedDict):
 
     accepted: Literal[True]
     ref: str
+    occurrence: str
     run_id: str
     job_id: str
     status: str
@@ -86,6 +88,7 @@ class UncancelledRun(TypedDict):
     """A run of the call that could not be cancelled. It is named as the request named it."""
 
     accepted: Literal[False]
+    run: NotRequired[str]
     ref: NotRequired[str]
     job_id: NotRequired[str]
     scheduled_at: NotRequired[str]

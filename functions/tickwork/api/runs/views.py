@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.api.runs.answers import AttemptShown, ReplayShown, RunShown
+from tickwork.api.runs.answers import AttemptShown, ReplayShown, RunShown, RunsPage
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.lifecycle import WAITING
 from tickwork.flows.audit.history import RunView
+from tickwork.flows.ledger.merging import Shown
+
+
+def runs_page(page: Shown[Any, RunView], cursor: str | None, reached: str | None) -> RunsPage:
+    """A page of a list of runs."""
+    runs = [run_view(one) for one in page.found]
+    return {"runs": runs, "cursor": cursor, "bounded": page.bounded, "reached": reached}
 
 
 def run_view(view: RunView) -> RunShown:
@@ -16,6 +23,7 @@ def run_view(view: RunView) -> RunShown:
     answer: RunShown = {
         "run_id": run.run_id,
         "ref": run.key.ref,
+        "occurrence": run.key.occurrence,
         "job_id": run.key.job_id,
         "team": run.key.team,
         "scheduled_at": iso(run.key.scheduled_at_ms),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
+from tickwork.api.answers import Reached
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
@@ -17,6 +18,10 @@ class TimerShown(RunShown, WorkShown):
 class TimersAnswer(TypedDict):
     timers: list[TimerShown]
     """In the order of the request."""
+
+
+class TimersPage(Reached):
+    timers: list[TimerShown]
 
 
 class CancelledTimer(TypedDict):
