@@ -26,7 +26,7 @@ from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import cancelling, dead_letters, timers
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 4
+VERSION = 5
 ROOT = Path(__file__).parent
 
 FULL = Work(

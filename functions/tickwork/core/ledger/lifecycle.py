@@ -21,6 +21,9 @@ CANCELLED = "cancelled"
 SPENT = "spent"
 EXPIRED = "expired"
 QUEUED = "queued"
+FORGOTTEN = "forgotten"
+"""What a timer is shown as that has ended so long ago that its record is gone, while its client_key is still
+remembered: it is not made a second time. Never stored."""
 
 MEANING = {
     PENDING: "materialised, not yet started",

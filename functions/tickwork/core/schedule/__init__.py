@@ -15,6 +15,7 @@ from tickwork.core.schedule.engine import RULES_VERSION, Schedule, next_after, p
 from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
 from tickwork.core.schedule.parse import (
     first_due,
+    meaning_of,
     parse_schedule,
     read_schedule,
     schedule_from_spec,
@@ -40,6 +41,7 @@ __all__ = [
     "fire_at_ms",
     "first_due",
     "hard_freeze_until",
+    "meaning_of",
     "next_after",
     "occurrences",
     "occurrences_before",
