@@ -55,9 +55,11 @@ class RunShown(TypedDict):
     ended_at: Moment | None
     lease_until: Second | None
     lag_s: float | None
-    """Dispatch behind the fire time."""
+    """The first dispatch behind the fire time: how late the schedule was."""
     start_lag_s: float | None
-    """The start of the last attempt behind the fire time."""
+    """The start of the first attempt behind the fire time."""
+    retry_lag_s: float | None
+    """The start of the last attempt behind the time its retry was due; null when it was no retry."""
     retry_at: Second | None
     cancel_requested: str | None
     """Why it is to stop, when that was asked for while it ran."""
