@@ -19,6 +19,7 @@ from tickwork.ports import Page
 from tickwork.store.attributes import from_attributes, to_attributes
 from tickwork.store.expressions import Expression
 from tickwork.store.failures import refused, translated
+from tickwork.store.queries import index_request, range_request
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -80,18 +81,8 @@ class DynamoStore:
         after: str | None = None,
         descending: bool = False,
     ) -> Page:
-        request: dict[str, Any] = {
-            "TableName": self.table_name(table),
-            "KeyConditionExpression": "#p = :p AND #s BETWEEN :first AND :last",
-            "ExpressionAttributeNames": {"#p": table.partition_key, "#s": table.sort_key},
-            "ExpressionAttributeValues": to_attributes({":p": partition, ":first": first, ":last": last}),
-            "ConsistentRead": True,
-            "ScanIndexForward": not descending,
-            "Limit": limit,
-        }
-        if after is not None:
-            assert table.sort_key is not None, f"{table.name} has no sort key to page by"
-            request["ExclusiveStartKey"] = to_attributes({table.partition_key: partition, table.sort_key: after})
+        named = {"TableName": self.table_name(table)}
+        request = named | range_request(table, partition, first, last, limit=limit, after=after, descending=descending)
         answer = self._call(self._client.query, **request)
         items = tuple(from_attributes(item) for item in answer["Items"])
         more = answer.get("LastEvaluatedKey")
@@ -108,21 +99,10 @@ class DynamoStore:
         descending: bool,
         between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        request: dict[str, Any] = {
-            "TableName": self.table_name(table),
-            "IndexName": index.name,
-            "KeyConditionExpression": "#p = :p",
-            "ExpressionAttributeNames": {"#p": index.partition_key},
-            "ExpressionAttributeValues": to_attributes({":p": partition}),
-            "ScanIndexForward": not descending,
-            "Limit": limit,
-        }
-        if between is not None:
-            request["KeyConditionExpression"] += " AND #s BETWEEN :low AND :high"
-            request["ExpressionAttributeNames"]["#s"] = index.sort_key
-            request["ExpressionAttributeValues"] |= to_attributes({":low": between[0], ":high": between[1]})
-        if after is not None:
-            request["ExclusiveStartKey"] = to_attributes(after)
+        named = {"TableName": self.table_name(table)}
+        request = named | index_request(
+            index, partition, limit=limit, after=after, descending=descending, between=between
+        )
         answer = self._call(self._client.query, **request)
         more = answer.get("LastEvaluatedKey")
         return [from_attributes(item) for item in answer["Items"]], from_attributes(more) if more else None
