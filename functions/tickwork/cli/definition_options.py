@@ -1,7 +1,7 @@
 """The options that say what a job is, for the commands that create or change one, and the fields they stand for.
 
-Every field of the API has an option; `--file` takes them all at once, as JSON. Refuses to know which go together: the API
-says so.
+Every field of the API has an option; `--file` takes them all at once, as JSON. Refuses to know which go together: the
+API says so.
 """
 
 from __future__ import annotations
@@ -145,7 +145,23 @@ def _resource(text: str) -> dict[str, Any]:
 
 
 def read_json(text: str, option: str) -> Any:
+    """JSON as the API reads it: a key that stands twice is refused here, where the last one would win unseen."""
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except _Twice as error:
+        raise click.UsageError(f"{option} has the key {error.args[0]!r} twice in one object: write it once") from None
+    except (RecursionError, ValueError) as error:
         raise click.UsageError(f"{option} is not JSON: {error}") from None
+
+
+class _Twice(Exception):
+    pass
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(key)
+        found[key] = value
+    return found
