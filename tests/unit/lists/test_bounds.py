@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.lists.stage import Stage, flat, refs
 from tickwork.core.instants import DAY_MS, HOUR_MS, iso
+from tickwork.core.ledger.keys import DEAD_SPREAD
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Anyway, Update
 from tickwork.flows.ledger.merging import READS_MAX, ROWS_MAX
@@ -143,7 +144,7 @@ def test_a_team_that_only_another_process_knows_is_in_the_list_over_all_teams() 
 def test_more_teams_than_are_merged_at_once_are_listed_one_group_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tickwork.flows.audit.history.TEAMS_AT_ONCE", 2)
+    monkeypatch.setattr("tickwork.flows.audit.history.PARTITIONS_AT_ONCE", 2 * DEAD_SPREAD)
     stage = Stage()
     made = [run for team in ("a", "b", "c", "d", "e") for run in stage.timers(3, team=team)]
     stage.after(1)

@@ -175,9 +175,9 @@ DEAD_SPREAD = 4
 """Partitions of a team's dead runs: its outage may kill more of them a second than one partition takes, and a
 throttled index would hold up the ledger's own writes. Older versions read and write just these."""
 
-END_SPREAD = 16
+END_SPREAD = 32
 """Partitions of a team's runs of each other bad end. A pause or an outage is skipped at the pace of whole slices: all
-slices of the largest environment record 8,000 skips a second, which may be of one team, and a partition takes 1,000."""
+slices of the largest environment record 25,000 skips in a second, which may be of one team, and a partition takes 1,000."""
 
 
 def bad_end_of(team: str, status: str, run_id: str) -> str:

@@ -32,9 +32,9 @@ from tickwork.flows.ledger.reading import read_job, read_many
 from tickwork.flows.runs import timers
 from tickwork.ports import Ports
 
-TEAMS_AT_ONCE = 50
-"""Teams whose bad ends are merged in one list; of more, the list goes on with the next ones when it is through with
-these. So many of one status are 200 to 800 queries."""
+PARTITIONS_AT_ONCE = 256
+"""Partitions of the index that are merged in a list over all teams: as many queries. Of more teams, the list goes on with
+the next ones when it is through with these."""
 
 JOB_ROWS = 100
 """Runs of a job that are read at once where only some of them are wanted."""
@@ -177,7 +177,8 @@ def _by_end(ports: Ports, wanted: Filter, limit: int, after: EndsOf | None, boun
     else:
         known = teams.read_teams(ports)
         some = [team for team in known if at.first_team <= team and (not at.last_team or team <= at.last_team)]
-        some = some if at.last_team else some[:TEAMS_AT_ONCE]
+        at_once = max(1, PARTITIONS_AT_ONCE // len(bad_end_partitions("", wanted.status)))
+        some = some if at.last_team else some[:at_once]
         rest = [team for team in known if some and team > some[-1]]
     partitions = [one for team in some for one in bad_end_partitions(team, wanted.status)]
     ends = Ends(partitions, wanted.since_ms, wanted.until_ms, at.end)
