@@ -33,8 +33,8 @@ from tickwork.flows.runs import timers
 from tickwork.ports import Ports
 
 PARTITIONS_AT_ONCE = 256
-"""Partitions of the index that are merged in a list over all teams: as many queries. Of more teams, the list goes on with
-the next ones when it is through with these."""
+"""Partitions of the index that are merged in a list over all teams: as many queries. Of more teams, the list goes on
+with the next ones when it is through with these."""
 
 JOB_ROWS = 100
 """Runs of a job that are read at once where only some of them are wanted."""
