@@ -13,6 +13,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import Is, Update, all_of
 from tickwork.core.runs import attempts, endings
 from tickwork.core.runs.attempts import Declined, Try
+from tickwork.flows.dispatch import firing
 from tickwork.flows.runs import finishing, worker_calls
 
 
@@ -80,7 +81,21 @@ def _cancel_whatever_status() -> Sequence[Patch]:
     return [(pending, "end_pending", wrong), (chain, "end_pending", wrong)]
 
 
+def _start_does_not_mind_freezes() -> Sequence[Patch]:
+    return [(worker_calls, "_unless_frozen", lambda *arguments: arguments[-1])]
+
+
+def _nobody_minds_freezes() -> Sequence[Patch]:
+    return [*_start_does_not_mind_freezes(), *_dispatch_does_not_mind_freezes()]
+
+
+def _dispatch_does_not_mind_freezes() -> Sequence[Patch]:
+    return [(firing, "hold_back", lambda _, messages, *rest: list(messages))]
+
+
 BUGS = (
+    Bug("a worker starts in a freeze what was queued before it", _start_does_not_mind_freezes),
+    Bug("nobody minds a freeze", _nobody_minds_freezes),
     Bug("delete the message of a lost claim", _lost_claim_discards),
     Bug("start whatever the status", _start_whatever_status),
     Bug("take a run from a live attempt", _steal_live_attempt),

@@ -28,7 +28,7 @@ remembered: it is not made a second time. Never stored."""
 MEANING = {
     PENDING: "materialised, not yet started",
     RUNNING: "an attempt holds its lease (or let it lapse: the next start records that attempt as lost)",
-    WAITING: "the last attempt failed or was lost; a retry item is pending",
+    WAITING: "the last attempt failed or was lost, or a hard calendar put the start off; a retry item is pending",
     SUCCEEDED: "an attempt completed it",
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
@@ -41,7 +41,7 @@ ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
 REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
-EXPIRE, MATERIALISE = "expire", "materialise"
+EXPIRE, MATERIALISE, PUT_OFF = "expire", "materialise", "put_off"
 
 TRANSITIONS = {
     (ABSENT, MATERIALISE): PENDING,
@@ -51,7 +51,9 @@ TRANSITIONS = {
     (PENDING, CANCEL): CANCELLED,
     (PENDING, SPEND): SPENT,
     (PENDING, EXPIRE): EXPIRED,
+    (PENDING, PUT_OFF): WAITING,
     (WAITING, START): RUNNING,
+    (WAITING, PUT_OFF): WAITING,
     (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,
     (RUNNING, HEARTBEAT): RUNNING,

@@ -10,7 +10,7 @@ Everything else in the package is its own business; import from here.
 
 from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.calendars.calendar_spec import parse_calendar
-from tickwork.core.schedule.calendars.exclusion import hard_freeze_until
+from tickwork.core.schedule.calendars.exclusion import Freeze, hard_freeze
 from tickwork.core.schedule.engine import RULES_VERSION, Schedule, next_after, prev_before, start_limit_ms
 from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
 from tickwork.core.schedule.parse import (
@@ -32,6 +32,7 @@ __all__ = [
     "RULES_VERSION",
     "TZDATA_VERSION",
     "Calendar",
+    "Freeze",
     "Occurrence",
     "Replan",
     "Schedule",
@@ -40,7 +41,7 @@ __all__ = [
     "describe",
     "fire_at_ms",
     "first_due",
-    "hard_freeze_until",
+    "hard_freeze",
     "meaning_of",
     "next_after",
     "occurrences",
