@@ -183,8 +183,13 @@ class _Store:
         descending: bool,
         between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        return self._tables.query_index(
-            table, index, partition, limit=limit, after=after, descending=descending, between=between
+        return self._call(
+            "query_index",
+            table.name,
+            partition,
+            lambda: self._tables.query_index(
+                table, index, partition, limit=limit, after=after, descending=descending, between=between
+            ),
         )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:

@@ -6,12 +6,12 @@ API says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
+from tickwork.cli import json_text
 from tickwork.core.schedule.cron.dialects import DIALECTS
 from tickwork.core.schedule.walk import FOLDS, GAPS
 
@@ -145,23 +145,7 @@ def _resource(text: str) -> dict[str, Any]:
 
 
 def read_json(text: str, option: str) -> Any:
-    """JSON as the API reads it: a key that stands twice is refused here, where the last one would win unseen."""
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
-    except _Twice as error:
-        raise click.UsageError(f"{option} has the key {error.args[0]!r} twice in one object: write it once") from None
-    except (RecursionError, ValueError) as error:
+        return json_text.loads(text)
+    except ValueError as error:
         raise click.UsageError(f"{option} is not JSON: {error}") from None
-
-
-class _Twice(Exception):
-    pass
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Twice(key)
-        found[key] = value
-    return found

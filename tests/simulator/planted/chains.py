@@ -99,7 +99,7 @@ def _pending_expires() -> Sequence[Patch]:
 
 def _delete_leaves_next() -> Sequence[Patch]:
     right = registering._deletion
-    return [(registering, "_deletion", lambda ports, job: right(ports, job)[:1])]
+    return [(registering, "_deletion", lambda ports, job, now_ms: right(ports, job, now_ms)[:1])]
 
 
 BUGS = (

@@ -277,9 +277,19 @@ def test_a_schedule_that_can_not_be_read_any_more_can_be_replaced(api: ApiUnderT
     create_job(api, tolerance_s=7)
     item = ports.store._tables[JOBS.name]["payments:rates"][""]  # type: ignore[attr-defined]
     item["schedule"] = {"from": "the future"}
-    assert api.call("PATCH", JOB, {"version": 1, "lease_s": 90})[0] == 422
-    job = change(api, schedule=HOURLY)
+    kept = change(api, lease_s=90)
+    assert (kept["schedule"], kept["lease_s"]) == (item["schedule"], 90)
+    job = change(api, version=2, schedule=HOURLY)
     assert (job["next"]["scheduled_at"], job["tolerance_s"]) == ("2026-10-30T01:00:00Z", 7)
+
+
+def test_a_parked_job_whose_schedule_can_not_be_read_is_not_set_going_by_another_change(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    create_job(api)
+    item = ports.store._tables[JOBS.name]["payments:rates"][""]  # type: ignore[attr-defined]
+    item |= {"schedule": {"from": "the future"}, "status": "error", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
+    assert api.call("PATCH", JOB, {"version": 1, "lease_s": 90})[0] == 422
 
 
 PUSHED = {

@@ -69,10 +69,17 @@ class JobsPage(TypedDict):
     cursor: Cursor
 
 
+class ResumedShown(TypedDict):
+    by: str
+    at: Moment
+
+
 class ResumedJob(JobShown):
-    """A job, and whether it was paused until now."""
+    """A job, and whether it was paused until `by` resumed it: with this request, or with the same one before."""
 
     changed: bool
+    resumed: ResumedShown | None
+    """Who ended the last pause, and when; null: it ended by itself, or there was none."""
 
 
 class DeletedJob(TypedDict):
@@ -81,6 +88,8 @@ class DeletedJob(TypedDict):
     job_id: str
     deleted: Literal[True]
     changed: bool
+    deleted_at: Moment | None
+    """When; null: an older version has deleted it."""
 
 
 class OccurrenceShown(TypedDict):

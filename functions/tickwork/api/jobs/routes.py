@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
@@ -25,7 +25,6 @@ from tickwork.api.runs.views import runs_page
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
-    InvalidField,
     NotFound,
     PayloadTooLarge,
     TooLate,
@@ -34,7 +33,7 @@ from tickwork.core.errors import (
 from tickwork.core.ids import check_slug, job_id_of
 from tickwork.core.instants import iso_ms, parse_iso
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.pauses import pause_at, resumed
 from tickwork.core.schedule import (
     Schedule,
     describe,
@@ -65,13 +64,12 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     check_slug(body.name, "name")
     before = registering.registered_before(ports, job_id_of(body.team, body.name), asked_of(body).all)
     if before is not None:
-        job, is_new, schedule = before, False, schedule_again(before, body.schedule)
-    else:
-        new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
-        with fields_under("schedule", BadSchedule):
-            job, is_new = registering.create_job(ports, new)
-    warnings = [*warnings_of(schedule), *second_reading(ports, body.schedule, schedule)]
-    return 201 if is_new else 200, _answer(ports, job, warnings)
+        again = schedule_again(before, body.schedule)
+        return 200, _answer(ports, before, _warnings(ports, body.schedule, again))
+    new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
+    with fields_under("schedule", BadSchedule):
+        job, is_new = registering.create_job(ports, new)
+    return 201 if is_new else 200, _answer(ports, job, _warnings(ports, body.schedule, schedule))
 
 
 def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
@@ -88,9 +86,12 @@ def get_job(call: Call[NoBody, NoQuery]) -> tuple[int, JobShown]:
 
 
 def delete_job(call: Call[NoBody, NoQuery]) -> tuple[int, DeletedJob]:
-    """Delete a job and cancel its pending occurrence. Again is a no-op."""
+    """Delete a job and cancel its pending occurrence. Again is a no-op, and says when it was done."""
     job_id = call.path["job_id"]
-    return 200, {"job_id": job_id, "deleted": True, "changed": registering.delete_job(call.ports, job_id)}
+    is_new = registering.delete_job(call.ports, job_id)
+    at_ms = registering.deleted_at_ms(call.ports, job_id)
+    at = iso_ms(at_ms) if at_ms else None
+    return 200, {"job_id": job_id, "deleted": True, "changed": is_new, "deleted_at": at}
 
 
 def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, JobAnswer]:
@@ -100,7 +101,7 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, JobAnswer]:
     """
     ports, body = call.ports, call.body
     given = body.given()
-    schedules: list[Schedule] = []
+    schedules: list[Schedule | None] = []
 
     def revise(job: Job) -> NewJob:
         new, schedule = changed_job(job, given, ports.layout, ports.clock.now_ms())
@@ -111,27 +112,30 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, JobAnswer]:
         job = changing.update_job(
             ports, call.path["job_id"], body.version, revise, lambda job: change_of(job, given).all
         )
-    schedules = schedules or [schedule_again(job, given.get("schedule"))]
-    warnings = [warning for schedule in schedules for warning in warnings_of(schedule)]
-    for schedule in schedules if "schedule" in given else ():
-        warnings += second_reading(ports, given["schedule"], schedule)
-    return 200, _answer(ports, job, warnings)
+    schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
+    return 200, _answer(ports, job, _warnings(ports, given.get("schedule"), schedule))
+
+
+def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | None) -> list[str]:
+    """Of a schedule, and of a second reading of the spec that a request gives."""
+    warnings = [] if schedule is None else list(warnings_of(schedule))
+    return warnings if schedule is None or spec is None else [*warnings, *second_reading(ports, spec, schedule)]
 
 
 def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     """Skip a job's occurrences from now on."""
     body = call.body
-    until_ms = instant_of(body.until, "until") if body.until else 0
-    if body.until and until_ms <= call.ports.clock.now_ms():
-        raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
+    until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
     job = changing.pause_job(call.ports, call.path["job_id"], body.by, body.reason, until_ms)
     return 200, _view(call.ports, job)
 
 
 def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
-    """Let a paused job run again from now on. Again is a no-op."""
+    """Let a paused job run again from now on. Again is a no-op, and says who did it and when."""
     job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.body.by)
-    return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused})
+    last = resumed(job.pauses)
+    who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
+    return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused, "resumed": who})
 
 
 def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]:

@@ -95,6 +95,8 @@ class CancelledRun(TypedDict):
     status: str
     cancel_requested: bool
     """It runs, and its worker hears of it at the next heartbeat."""
+    reason: str
+    """As it is recorded: of whoever cancelled it first."""
 
 
 class UncancelledRun(TypedDict):

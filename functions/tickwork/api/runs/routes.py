@@ -93,6 +93,7 @@ def _cancel_one(ports: Ports, one: CancelRunIn, index: int, reason: str) -> Canc
         "accepted": True,
         "status": cancelled.status,
         "cancel_requested": cancelled.requested,
+        "reason": cancelled.reason,
     }
 
 

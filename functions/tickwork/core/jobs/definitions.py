@@ -116,6 +116,7 @@ class Job(Definition):
     reason: str | None = None
     last: LastRun | None = field(default=None, metadata={KEPT: True})
     pauses: tuple[Pause, ...] = field(default=(), metadata={KEPT: True})
+    deleted_at_ms: int = field(default=0, metadata={KEPT: True})
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)

@@ -42,3 +42,10 @@ def decide_replay(run: Run, by: str, reason: str, due_ms: int, now_ms: int) -> V
 def is_replayed(run: Run) -> bool:
     """Whether the run waits for the attempt that its last replay asked for (our own write, whose reply was lost)."""
     return bool(run.replays) and run.status == lifecycle.WAITING and run.attempt == run.replayed_after
+
+
+def is_repeat(run: Run, by: str, reason: str) -> bool:
+    """Whether somebody asks once more for the replay that the run has had, and that it has not died of since."""
+    if not run.replays or run.status == lifecycle.DEAD:
+        return False
+    return (run.replays[-1]["by"], run.replays[-1]["reason"]) == (by, reason)

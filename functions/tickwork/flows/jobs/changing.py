@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from tickwork.core.errors import BadSchedule, Conflict, TooLate, VersionConflict
+from tickwork.core.errors import BadSchedule, Conflict, InvalidField, TooLate, VersionConflict
 from tickwork.core.jobs import changes, occurrences
-from tickwork.core.jobs.definitions import ACTIVE, FINISHED, Job
-from tickwork.core.jobs.pauses import Pause, end_pause, pause_in_force, with_pause
+from tickwork.core.jobs.definitions import ACTIVE, FINISHED, Job, Next
+from tickwork.core.jobs.pauses import Pause, end_pause, is_repeat, pause_in_force, resumed, with_pause
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.dispatch import creating
 from tickwork.flows.jobs.registering import CHANGE_TRIES_MAX, NewJob, first_occurrence, get_job, see_to_next
@@ -66,7 +66,7 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     )
     (changed,) = reading.with_calendars(ports, [changed])
     kept = changes.occurrence_kept(job, now_ms)
-    first = first_occurrence(changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
+    first = _first(job, changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
     upcoming = kept or first
     if upcoming is None and (job.status != FINISHED or new.schedule != job.schedule):
         raise BadSchedule(
@@ -90,11 +90,28 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     return changed
 
 
+def _first(job: Job, changed: Job, now_ms: int, shards: int) -> Next | None:
+    """The next occurrence of the changed job. Where the change leaves a schedule alone that this version cannot read, a
+    newer one has planned what comes next, and that stays."""
+    try:
+        return first_occurrence(changed, now_ms, shards)
+    except BadSchedule:
+        if job.next is None or changed.schedule != job.schedule:
+            raise
+        return job.next
+
+
 def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0) -> Job:
     """Skip the job's occurrences from now on, until a time (0: until it is resumed). Again with the same words is a
-    no-op; with others the pause in force ends and the new one begins. TooLate when nothing is left to pause."""
+    no-op, also when its time is over; with others the pause in force ends and the new one begins. TooLate when nothing
+    is left to pause, InvalidField when the end has passed."""
     for _ in range(CHANGE_TRIES_MAX):
         job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
+        has_passed = bool(until_ms) and until_ms <= now_ms
+        if (has_passed or job.status == FINISHED) and is_repeat(job.pauses, by, reason, until_ms):
+            return job
+        if has_passed:
+            raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
         if job.status == FINISHED:
             raise TooLate(
                 f"job {job_id} has finished", field="job_id", remedy="it has no occurrences left that could be paused"
@@ -110,14 +127,16 @@ def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0
 
 
 def resume_job(ports: Ports, job_id: str, by: str) -> tuple[Job, bool]:
-    """(job, whether it was paused). Occurrences run again from now on; those of the pause stay skipped."""
+    """(job, whether it was paused until this person resumed it, now or by an earlier request whose answer may have
+    been lost). Occurrences run again from then on; those of the pause stay skipped."""
     for _ in range(CHANGE_TRIES_MAX):
         job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
         if pause_in_force(job.pauses, now_ms) is None:
-            return job, False
-        if (resumed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by))) is not None:
+            last = resumed(job.pauses)
+            return job, last is not None and last.resumed_by == by
+        if (changed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by))) is not None:
             ports.signals.log("job_resumed", job_id=job_id, by=by)
-            return resumed, True
+            return changed, True
     raise _contended(job_id)
 
 

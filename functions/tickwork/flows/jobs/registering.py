@@ -156,22 +156,32 @@ def _readable(ports: Ports, item: Item | None) -> Job | None:
 
 def delete_job(ports: Ports, job_id: str) -> bool:
     """Delete a job and cancel its pending occurrence, in one transaction. Again is a no-op (False). A run that was
-    dispatched before goes on; the tombstone keeps its definition, and that no passed occurrence ever comes back."""
+    dispatched before goes on; the tombstone keeps its definition, when it was deleted, and that no passed occurrence
+    ever comes back."""
+    at_ms = 0
     for _ in range(CHANGE_TRIES_MAX):
         job = read_job(ports, job_id)
         if job is None:
             raise NotFound(f"there is no job {job_id!r}", field="job_id", remedy="check the id")
         if job.status == DELETED:
-            return False
-        if isinstance(commit(ports, *_deletion(ports, job)), Committed):
+            return bool(at_ms) and job.deleted_at_ms == at_ms  # our own try, whose answer was lost
+        at_ms = ports.clock.now_ms()
+        if isinstance(commit(ports, *_deletion(ports, job, at_ms)), Committed):
             return True
     raise Conflict(f"job {job_id} was changed {CHANGE_TRIES_MAX} times meanwhile")
 
 
-def _deletion(ports: Ports, job: Job) -> list[Write]:
-    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
+def deleted_at_ms(ports: Ports, job_id: str) -> int:
+    """When a job was deleted; 0 when nobody knows (an older version did it, or it was made anew)."""
+    job = read_job(ports, job_id)
+    return job.deleted_at_ms if job is not None and job.status == DELETED else 0
+
+
+def _deletion(ports: Ports, job: Job, now_ms: int) -> list[Write]:
+    retention_s = ports.layout.retention_s
     tombstone = {
         "status": DELETED,
+        "deleted_at_ms": now_ms,
         "version": job.version + 1,
         "expires_at_s": now_ms // SECOND_MS + retention_s,
     } | next_attributes(None)

@@ -33,11 +33,13 @@ CANCEL_TRIES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """`status` is cancelled, or running while its worker has still to learn of it (`requested`)."""
+    """`status` is cancelled, or running while its worker has still to learn of it (`requested`). `reason`: as it
+    stands in the record, so that a repeat learns whose cancellation it was."""
 
     run: Run
     status: str
     requested: bool
+    reason: str
 
 
 def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
@@ -70,13 +72,13 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
             ports.signals.log(
                 "run_cancelled", ref=key.ref, was=run.status, status=verdict.status, reason=verdict.reason
             )
-            return Cancelled(run, verdict.status, verdict.status == lifecycle.RUNNING)
+            return Cancelled(run, verdict.status, verdict.status == lifecycle.RUNNING, verdict.reason)
     raise Conflict(f"run {key.ref} moved {CANCEL_TRIES_MAX} times meanwhile")
 
 
 def _standing(run: Run) -> Cancelled:
     if run.status == lifecycle.CANCELLED or run.cancel_requested:
-        return Cancelled(run, run.status, bool(run.cancel_requested))
+        return Cancelled(run, run.status, bool(run.cancel_requested), run.cancel_requested or run.reason)
     raise TooLate(
         f"the run is {run.status} and cannot be cancelled any more",
         field="ref",

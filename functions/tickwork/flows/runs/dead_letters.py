@@ -19,7 +19,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.work import UNSAFE
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.endings import retry_key
-from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_replayed
+from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
@@ -116,6 +116,8 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         if is_replayed(run):
             retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
             return Replayed(key.ref, key.run_id, run.retry_at_ms), retry
+        if is_repeat(run, order.by, order.reason):
+            return Replayed(key.ref, key.run_id, run.retry_at_ms), None
         refusal = _why_not(ports, run, order)
         verdict = refusal or decide_replay(run, order.by, order.reason, due_ms, ports.clock.now_ms())
         if isinstance(verdict, str):
