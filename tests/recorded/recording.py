@@ -33,7 +33,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 6
+VERSION = 7
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -58,6 +58,7 @@ def record() -> dict[str, list[Any]]:
     _runs(world)
     _slots(world)
     _frozen(world)
+    _earlier(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
@@ -221,6 +222,15 @@ def _frozen(world: World) -> None:
     for _ in range(3):
         world.scan()
         world.after(1)
+
+
+def _earlier(world: World) -> None:
+    """A run that goes by an earlier definition of its job, since a replay that asked for it; and a cancelled next."""
+    dead = world.until_due("shop:daily")
+    world.fail(dead, world.must_start(dead).token, permanent=True)
+    order = dead_letters.Order("ops", "as it was", 10, world.clock.at_ms + 60_000, definition=1)
+    dead_letters.replay_runs(world.ports, [dead], order)
+    cancelling.cancel_run(world.ports, world.next_key("shop:several"), "not this time")
 
 
 def write() -> None:

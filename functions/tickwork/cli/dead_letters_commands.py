@@ -60,6 +60,7 @@ def list_(team: str, limit: int, time_limit_s: float, api: str | None, as_json: 
 @click.option("--why", "reason", required=True, help="Why; both stand in the history of the run.")
 @click.option("--per-second", type=click.IntRange(1, 1_000), default=10, show_default=True)
 @click.option("--repeat-unsafe", is_flag=True, help="Of the RUNs, also runs of `unsafe` jobs.")
+@click.option("--definition", help="`current`, or a version of the job: what they are to do [what they were fired by].")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @with_api_options
 def replay(
@@ -72,6 +73,8 @@ def replay(
     fixed = {name: options.pop(name) for name in ("team", "by", "reason", "per_second", "repeat_unsafe")} | {
         "dry_run": dry_run
     }
+    if (wanted_definition := options.pop("definition")) is not None:
+        fixed["definition"] = int(wanted_definition) if wanted_definition.isdecimal() else wanted_definition
     wanted = {name: text for name, text in options.items() if text is not None}
     job_id = wanted.pop("job_id", None) if refs else None  # beside run_ids it says where they are
     if bool(refs) == bool(wanted or everything):

@@ -90,13 +90,13 @@ def with_definition_options[Command: Callable[..., None]](command: Command) -> C
     return command
 
 
-def definition_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the API that were given."""
+def definition_of(options: Mapping[str, Any], *, changes: bool = False) -> dict[str, Any]:
+    """The fields of the API that were given. `changes`: of a job that has a schedule; a part of one may stand alone."""
     body: dict[str, Any] = _given(
         options, "lease_s", "max_duration_s", "idempotency_class", "tolerance_s", "exact_reason"
     )
     parts = {
-        "schedule": schedule_of(options),
+        "schedule": schedule_of(options, changes=changes),
         "target": _given(options, "pool", "handler", "url", "max_concurrency"),
         "retry_policy": _given(options, "max_attempts", "base_s", "cap_s", "jitter_percent", "retry_on", "no_retry_on"),
         "catch_up": _given(options, "policy", "last", "max_lateness_s"),
@@ -112,7 +112,7 @@ def definition_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return body
 
 
-def schedule_of(options: Mapping[str, Any]) -> Any:
+def schedule_of(options: Mapping[str, Any], *, changes: bool) -> Any:
     """The schedule that was given; None without one."""
     if options["schedule_json"] is not None:
         return read_json(options["schedule_json"], "--schedule")
@@ -123,7 +123,10 @@ def schedule_of(options: Mapping[str, Any]) -> Any:
     if dst := _given(options, "gap", "fold"):
         more["dst"] = dst
     if options["calendars"] or options["on_excluded"]:
-        more["calendars"] = {"exclude": list(options["calendars"])} | _given(options, "on_excluded")
+        exclude = {"exclude": list(options["calendars"])} if options["calendars"] else {}
+        more["calendars"] = exclude | _given(options, "on_excluded")
+    if not schedule and changes:
+        return more or None
     if not schedule:
         if more:
             first = {"zone": "tz", "dst": "gap"}.get(next(iter(more)), next(iter(more)))

@@ -28,6 +28,8 @@ class ReplayShown(TypedDict):
     at: Moment
     after_attempt: int
     died_of: str
+    definition: NotRequired[int]
+    """The version of its job by which it goes from then on, when one was asked for."""
 
 
 class PutOffShown(TypedDict):

@@ -11,15 +11,22 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from tickwork.core.errors import BadSchedule, Conflict, InvalidField, TooLate, VersionConflict
-from tickwork.core.jobs import changes, occurrences
-from tickwork.core.jobs.definitions import ACTIVE, FINISHED, Job, Next
+from tickwork.core.jobs import changes, occurrences, versions
+from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job, Next
 from tickwork.core.jobs.pauses import Pause, end_pause, is_repeat, pause_in_force, resumed, with_pause
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.dispatch import creating
-from tickwork.flows.jobs.registering import CHANGE_TRIES_MAX, NewJob, first_occurrence, get_job, see_to_next
+from tickwork.flows.jobs.registering import (
+    CHANGE_TRIES_MAX,
+    NewJob,
+    first_occurrence,
+    get_job,
+    nothing_due,
+    see_to_next,
+)
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.payloads import keep_payload
+from tickwork.flows.ledger.payloads import as_kept, keep_payload
 from tickwork.ports import Ports
 
 
@@ -30,8 +37,9 @@ def update_job(
     revise: Callable[[Job], NewJob],
     known_by: Callable[[Job], Collection[str]] | None = None,
 ) -> Job:
-    """Give the job of that version the definition that `revise` makes of it. Again, at any later time, is a no-op:
-    `known_by` gives the fingerprints of this change, made of a job, without judging the time (None: that of `revise`).
+    """Give the job of that version the definition that `revise` makes of it. Where it says that already, nothing is
+    written, and the version stays. Again, at any later time, is a no-op: `known_by` gives the fingerprints of this
+    change, made of a job, without judging the time (None: that of `revise`).
 
     Its pending occurrence moves with the schedule, unless its time has come: that one runs, with the new definition.
     Raises NotFound, VersionConflict, and what `revise` raises; BadSchedule when nothing would ever be due again.
@@ -49,17 +57,28 @@ def update_job(
                 field="version",
                 remedy="read the job again, and send its version with the change",
             )
-        if (changed := _change(ports, job, revise(job))) is not None:
+        new = _with_kept_payload(ports, job, revise(job))
+        if job.status != ERROR and job.has_content_of(job.defined_as(new)):
+            see_to_next(ports, job)
+            return job
+        if (changed := _change(ports, job, new)) is not None:
             return changed
     raise _contended(job_id)
+
+
+def _with_kept_payload(ports: Ports, job: Job, new: NewJob) -> NewJob:
+    """With the payload as the job keeps it apart, where it is the same."""
+    return replace(new, work=as_kept(ports, new.work, job.work))
 
 
 def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     """The job as changed; None when somebody has moved it meanwhile."""
     now_ms, layout = ports.clock.now_ms(), ports.layout
     changed = replace(
-        job.defined_as(replace(new, work=keep_payload(ports, new.work, job.job_id, job.version + 1))),
+        job.defined_as(new),
         version=job.version + 1,
+        defined_since=job.version + 1,
+        earlier_through_ms=versions.through_ms(job),
         scheduled_since_ms=now_ms if new.schedule != job.schedule else job.scheduled_since_ms,
         status=ACTIVE,
         reason=None,
@@ -69,13 +88,16 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     first = _first(job, changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
     upcoming = kept or first
     if upcoming is None and (job.status != FINISHED or new.schedule != job.schedule):
-        raise BadSchedule(
-            "the schedule has no occurrence in the future",
-            field="schedule",
-            remedy="give a later time, or a later end; or delete the job",
-        )
+        if changed.cancelled and first_occurrence(replace(changed, cancelled=()), now_ms, layout.shards):
+            raise BadSchedule(
+                "all that the schedule has to come was cancelled",
+                field="schedule",
+                remedy="give another time; or delete the job, and register it anew",
+            )
+        raise nothing_due("give a later time, or a later end; or delete the job")
     changed = replace(
         changed,
+        work=keep_payload(ports, changed.work, job.job_id, changed.version),  # not of a change that is refused
         next=upcoming,
         status=ACTIVE if upcoming else FINISHED,
         planned_with=occurrences.planned_with(changed),

@@ -96,6 +96,12 @@ def _carry_out(ports: Ports, run: Run, verdict: Verdict) -> bool:
 
 def _cancel_next(ports: Ports, job: Job, due: LedgerKey, reason: str) -> bool:
     """The run is the job's pending occurrence: the chain goes on after it."""
+    if len(chain.cancelled_ahead(job)) >= chain.CANCELLED_AHEAD_MAX:
+        raise TooLate(
+            f"{chain.CANCELLED_AHEAD_MAX} coming occurrences are cancelled already: pause the job instead",
+            field="scheduled_at",
+            remedy="pause it until the first that is to run again",
+        )
     now_ms = ports.clock.now_ms()
     upcoming = occurrences.following(job, due.scheduled_at_ms, ports.layout.shards)
     keys = [] if upcoming is None else [job.occurrence_key(due.cell, upcoming)]
