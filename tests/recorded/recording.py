@@ -33,7 +33,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 6
+VERSION = 7
 ROOT = Path(__file__).parent
 
 FULL = Work(
