@@ -27,6 +27,8 @@ All of them are sent with one signature, which is good for five minutes."""
 RETRY_AFTER_S_MAX = 10
 """A `Retry-After` is waited for so long at most: somebody sits at the command line, or a run waits for its start."""
 PAGE = 100
+PERMANENT = frozenset({400, 401, 403, 404, 405, 410, 415, 422})
+"""Statuses that no repetition mends. The others of their class are about the moment: a version, or a conflict."""
 
 
 _REPEATED = urllib3.Retry(
@@ -47,6 +49,15 @@ class ApiRefused(TickworkError):
         self.status = status
         self.problem = problem
 
+    @property
+    def is_permanent(self) -> bool:
+        """Whether the same call will be refused the next time too: it, its caller or its address is at fault."""
+        return self.status in PERMANENT
+
+
+class BadApiUrl(TickworkError):
+    """What was given is no URL of an API."""
+
 
 class ApiUnreachable(TickworkError):
     """The API could not be reached, or kept failing; whether the request took effect is not known."""
@@ -61,14 +72,13 @@ class ApiClient:
     """
 
     def __init__(self, url: str | None = None, auth: str | None = None) -> None:
-        self.url = (url or os.environ.get("TICKWORK_API_URL") or DEFAULT_URL).rstrip("/")
+        self.url = _checked((url or os.environ.get("TICKWORK_API_URL") or DEFAULT_URL).rstrip("/"))
         host = urlsplit(self.url).hostname or ""
         self._auth = auth or os.environ.get("TICKWORK_AUTH") or ("iam" if host.endswith(".amazonaws.com") else "none")
         self._pool = urllib3.PoolManager(retries=False, timeout=TIMEOUT_S, maxsize=16)
 
     def get(self, path: str, **query: object) -> Any:
-        chosen = {name: value for name, value in query.items() if value is not None}
-        return self.call("GET", path + (f"?{urlencode(chosen, quote_via=quote)}" if chosen else ""))
+        return self.call("GET", path + _query(query))
 
     def get_all(self, path: str, name: str, **query: object) -> list[Any]:
         """All entries of a list, page by page."""
@@ -97,8 +107,8 @@ class ApiClient:
     def patch(self, path: str, body: object) -> Any:
         return self.call("PATCH", path, body)
 
-    def delete(self, path: str) -> Any:
-        return self.call("DELETE", path)
+    def delete(self, path: str, **query: object) -> Any:
+        return self.call("DELETE", path + _query(query))
 
     def call(
         self,
@@ -146,6 +156,12 @@ class ApiClient:
         return _signed(method, self.url + path, body, headers)
 
 
+def _query(query: Mapping[str, object]) -> str:
+    """What stands behind a path; what is None is left out."""
+    chosen = {name: value for name, value in query.items() if value is not None}
+    return f"?{urlencode(chosen, quote_via=quote)}" if chosen else ""
+
+
 def new_client_key() -> str:
     """What nobody else calls a timer by."""
     return f"once-{uuid.uuid4().hex}"
@@ -164,6 +180,18 @@ def _with_client_key(timer: Any) -> Any:
     if not isinstance(timer, dict) or timer.get("client_key") is not None:
         return timer
     return {**timer, "client_key": new_client_key()}
+
+
+def _checked(url: str) -> str:
+    """The URL itself. BadApiUrl says what is missing: else the answer would be that nobody listens."""
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or beyond 65535
+        is_whole = False
+    if not is_whole:
+        raise BadApiUrl(f"{url!r} is no address of an API: write it like {DEFAULT_URL}, with a port from 1 to 65535")
+    return url
 
 
 def path_of(*parts: str) -> str:

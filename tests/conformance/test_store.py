@@ -12,8 +12,21 @@ from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
-from tickwork.core.ledger.keys import ALL_WHO
-from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOBS, LEASES, SET_ASIDE, TIMERS
+from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.versions import JobVersion, renewals, replaced
+from tickwork.core.ledger.keys import ALL_WHO, versions_reaching
+from tickwork.core.ledger.tables import (
+    BAD_ENDS,
+    BY_JOB,
+    BY_TEAM,
+    JOB_VERSIONS,
+    JOBS,
+    LEASES,
+    PAYLOADS,
+    SET_ASIDE,
+    TIMERS,
+)
+from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import (
     Absent,
     Anyway,
@@ -89,6 +102,18 @@ def test_a_query_goes_on_where_a_page_ended(store: Store) -> None:
         if after is None:
             break
     assert found == ["01", "02", "03", "04", "05"]
+
+
+def test_a_query_goes_backwards_from_where_a_page_ended(store: Store) -> None:
+    put(store, *(timer("p", f"{n:02d}") for n in range(7)))
+    found, after = [], None
+    for _ in range(10):
+        page = store.query(TIMERS, "p", "01", "05", limit=2, after=after, descending=True)
+        found += [item["sk"] for item in page.items]
+        after = page.more
+        if after is None:
+            break
+    assert found == ["05", "04", "03", "02", "01"]
 
 
 def test_a_query_of_an_empty_partition_is_an_empty_page(store: Store) -> None:
@@ -246,6 +271,22 @@ def test_an_index_finds_keys_in_either_order_and_pages(store: Store) -> None:
     assert [(key["pk"], key["sk"]) for key in up] == [(f"p{n}", "s") for n in range(5)]
 
 
+def test_an_index_is_read_between_two_numbers_in_either_order(store: Store) -> None:
+    """Also after a key that has left it meanwhile."""
+    for n in range(8):
+        put(store, timer(f"p{n % 3}", f"s{n}", dead_letter="pay#0", ended_at_ms=n))
+    how: Any = {"limit": 2, "between": (2, 6)}
+    down, position = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=None, descending=True, **how)
+    assert [key["ended_at_ms"] for key in down] == [6, 5]
+    assert position is not None
+    left = Update(TIMERS, {"pk": "p2", "sk": "s5"}, Anyway("a test"), remove=("dead_letter",))
+    store.commit([left])
+    down, _ = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=position, descending=True, **how)
+    assert [key["ended_at_ms"] for key in down] == [4, 3]
+    up, _ = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=None, descending=False, **how)
+    assert [key["ended_at_ms"] for key in up] == [2, 3]
+
+
 def test_an_index_lists_a_team(store: Store) -> None:
     for name in ("b", "a"):
         store.commit([Put(JOBS, {"job_id": f"pay:{name}", "team": "pay"}, Absent())])
@@ -282,3 +323,34 @@ def _claim(store: Store, before: int, name: int) -> bool:
         return isinstance(store.commit([write]), Committed)
     except (Conflict, OutcomeUnknown, Throttled):
         return False
+
+
+def test_the_first_definition_that_reaches_an_occurrence_is_the_one_it_was_fired_by(store: Store) -> None:
+    """Rows of a job lie in the order of what they have fired, then of their versions; a payload that is gone leaves a
+    stub, and is not brought back by what lets the others live on."""
+    schedule = {"rate": "1 minute", "anchor": "2026-10-30T00:00:00Z", "zone": "UTC"}
+    base = Job("pay", "job", schedule, Work("default", "job", payload_id="pay:job#1.a"), version=1)
+    store.commit([Put(PAYLOADS, {"payload_id": "pay:job#1.a", "payload": "1"}, Absent())])
+    earlier_ms = 0
+    for version, through_ms in ((1, 60_000), (2, 120_000), (3, 120_000), (11, 600_000)):
+        job = replace(base, version=version, fired_through_ms=through_ms, earlier_through_ms=earlier_ms)
+        assert isinstance(store.commit(replaced(job, None, 0, 60)), Committed)
+        earlier_ms = through_ms
+
+    def first(scheduled_at_ms: int) -> JobVersion | None:
+        page = store.query(JOB_VERSIONS, "pay:job", *versions_reaching(scheduled_at_ms), limit=1)
+        return JobVersion.from_item(page.items[0]) if page.items else None
+
+    found = [first(at_ms) for at_ms in (60_000, 61_000, 120_000, 121_000, 601_000)]
+    assert [row and row.version for row in found] == [1, 2, 2, 11, None]
+    store.commit([Delete(PAYLOADS, {"payload_id": "pay:job#1.a"}, Is("payload", "1"))])
+    row = found[0]
+    assert row is not None
+    gone, lives_on = (store.commit([write]) for write in renewals(row, 80 * 86_400_000, 60))
+    assert isinstance(gone, Refused)
+    assert isinstance(lives_on, Committed)
+    store.commit(replaced(base, None, 0, 60))
+    assert store.get(PAYLOADS, {"payload_id": "pay:job#1.a"}) == {
+        "payload_id": "pay:job#1.a",
+        "expires_at_s": 60 + 90 * 86_400,
+    }

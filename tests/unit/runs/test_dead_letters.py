@@ -8,7 +8,7 @@ from tests.support.runs_world import Crash, World
 from tickwork.core.instants import second_of
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
-from tickwork.core.ledger.tables import BY_DEAD_LETTER, JOBS, TIMERS
+from tickwork.core.ledger.tables import BAD_ENDS, JOBS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.core.runs.replays import NOT_DEAD, REPLAYS_MAX, TOO_OFTEN
@@ -26,8 +26,10 @@ def kill(world: World, *, error: str = "boom", error_class: str = "KeyError", te
     return key
 
 
-def replay(world: World, *keys: LedgerKey, per_second: int = 10) -> list[Replayed]:
-    order = Order("ann", "the database is back", per_second, world.clock.at_ms)
+def replay(
+    world: World, *keys: LedgerKey, per_second: int = 10, reason: str = "the database is back"
+) -> list[Replayed]:
+    order = Order("ann", reason, per_second, world.clock.at_ms)
     return dead_letters.replay_runs(world.ports, keys, order)
 
 
@@ -35,8 +37,8 @@ def listed(world: World, wanted: Wanted | None = None, team: str = "shop", limit
     keys: list[LedgerKey] = []
     position = None
     for _ in range(100):
-        runs, position = dead_letters.list_dead(world.ports, team, wanted or Wanted(), limit=limit, after=position)
-        keys += [run.key for run in runs]
+        page = dead_letters.list_dead(world.ports, team, wanted or Wanted(), limit=limit, after=position)
+        keys, position = keys + [run.key for run in page.found], page.after
         if position is None:
             return keys
     raise AssertionError("a list without end")
@@ -63,7 +65,7 @@ def test_a_run_that_succeeds_never_touches_the_index(world: World) -> None:
     key = world.timer()
     world.complete(key, world.must_start(key).token)
     written = {name for writes in world.store.commits for write in writes for name in getattr(write, "set", {})}
-    assert BY_DEAD_LETTER.partition_key not in written
+    assert BAD_ENDS.partition_key not in written
 
 
 def test_a_filter_goes_by_cause_and_time(world: World) -> None:
@@ -128,9 +130,11 @@ def test_replaying_again_changes_nothing(world: World) -> None:
     assert replay(world, key) == first
     assert len(world.run(key).replays) == 1
     run = world.must_start(key, message=world.until_retry(key))
-    assert replay(world, key)[0].refusal == NOT_DEAD
+    assert replay(world, key) == first
+    assert replay(world, key, reason="another")[0].refusal == NOT_DEAD
     world.complete(key, run.token)
-    assert replay(world, key)[0].refusal == NOT_DEAD
+    assert replay(world, key) == first
+    assert replay(world, key, reason="another")[0].refusal == NOT_DEAD
 
 
 def test_a_crash_after_the_replay_was_written_loses_nothing(world: World) -> None:

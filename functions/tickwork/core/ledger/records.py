@@ -56,6 +56,7 @@ class ReplayRecord(TypedDict):
     at_ms: int
     after_attempt: int
     died_of: str
+    definition: NotRequired[int]
 
 
 class PutOffRecord(TypedDict):
@@ -91,6 +92,8 @@ class Run(Record):
     """When the pending retry of a waiting run is due."""
     dispatched_at_ms: int = 0
     dispatched_by: str = ""
+    first_dispatched_at_ms: int = 0
+    """When its first attempt was dispatched, once there has been another: how late the schedule was says this alone."""
     created_at_ms: int = 0
     reason: str = ""
     attempts: tuple[AttemptRecord, ...] = ()
@@ -103,6 +106,8 @@ class Run(Record):
     slots: tuple[str, ...] = ()
     """The slots that the current attempt holds, by name."""
     replays: tuple[ReplayRecord, ...] = ()
+    definition: int = 0
+    """The version of its job whose definition it runs by since a replay that asked for one; 0: its own."""
     put_off: tuple[PutOffRecord, ...] = ()
     """How its starts had to wait for the end of a freeze."""
     cancel_requested: str = ""
@@ -119,6 +124,17 @@ class Run(Record):
     @property
     def ended(self) -> bool:
         return self.status in lifecycle.ENDED
+
+    @property
+    def dispatched_first_at_ms(self) -> int:
+        """When it was dispatched for the first time; 0: not yet, or nobody has said."""
+        return self.first_dispatched_at_ms or self.dispatched_at_ms
+
+    @property
+    def started_first_at_ms(self) -> int:
+        """When its first attempt started; 0: not yet."""
+        first = self.attempts[0] if self.attempts else None
+        return first["started_at_ms"] if first is not None and first["attempt"] == 1 else self.started_at_ms
 
     @property
     def replayed_after(self) -> int:

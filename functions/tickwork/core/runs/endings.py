@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tickwork.core.instants import SECOND_MS, ceil_to_second
+from tickwork.core.instants import ceil_to_second
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.keys import LedgerKey, dead_letter_of, parse_slot_name, resource_key
+from tickwork.core.ledger.ends import ended
+from tickwork.core.ledger.keys import LedgerKey, parse_slot_name, resource_key
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import RESOURCES, TIMERS
 from tickwork.core.ledger.work import Work
@@ -50,6 +51,9 @@ FAILED, LOST, TIMED_OUT, CANCELLED = "failed", "lost", "timed_out", "cancelled"
 NOT_REPEATED = "not repeated: unsafe"
 """Ends the reason of an `unsafe` run that did not succeed: nobody knows how far it came, and a person must look."""
 
+IF_IT_RAN = "the lease lapsed; whether the job ran is not known: the answer to its start may have been lost"
+"""What is recorded of a lost attempt of an `unsafe` run, which is the only one."""
+
 _OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested", "slots")
 """What a run carries for its current attempt only."""
 
@@ -80,11 +84,7 @@ class Verdict:
 
 def succeed(key: LedgerKey, token: int, now_ms: int, retention_s: int) -> Update:
     """Complete the run: the common case, tried without reading. Its time to live begins here."""
-    changes = {
-        "status": lifecycle.after(lifecycle.RUNNING, lifecycle.SUCCEED),
-        "ended_at_ms": now_ms,
-        "expires_at_s": now_ms // SECOND_MS + retention_s,
-    }
+    changes = ended(key, lifecycle.after(lifecycle.RUNNING, lifecycle.SUCCEED), "", now_ms, retention_s)
     bare = all_of(running_with(token), Missing("slots"))
     return Update(TIMERS, key.as_item(), bare, set=changes, remove=_OF_THE_ATTEMPT)
 
@@ -112,6 +112,8 @@ def end_attempt(
         return _end(run, lifecycle.CANCEL, failure, cancelled, now_ms, retention_s)
     why_not = why_no_retry(run, failure, work)
     if why_not is not None:
+        if work.is_unsafe and failure.outcome == LOST:
+            failure = replace(failure, error=IF_IT_RAN)
         return _end(run, lifecycle.BURY, failure, why_not, now_ms, retention_s)
     status = lifecycle.after(run.status, lifecycle.RETRY_LATER)
     due_ms = max(ceil_to_second(now_ms + _wait_ms(run, failure, work)), not_before_ms)
@@ -152,13 +154,7 @@ def _end(run: Run, event: str, failure: Failure, reason: str, now_ms: int, reten
         TIMERS,
         run.key.as_item(),
         as_read(run),
-        set={
-            "status": status,
-            "reason": reason,
-            "ended_at_ms": now_ms,
-            "expires_at_s": now_ms // SECOND_MS + retention_s,
-            **({"dead_letter": dead_letter_of(run.key.team, run.run_id)} if status == lifecycle.DEAD else {}),
-        },
+        set=ended(run.key, status, reason, now_ms, retention_s),
         remove=_OF_THE_ATTEMPT,
     )
     return Verdict((with_record(update, run, failure, now_ms), *release(run)), status, reason)

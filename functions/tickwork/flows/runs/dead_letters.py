@@ -7,31 +7,30 @@ the ledger audit finds; repeating the call does the rule again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tickwork.core.errors import WorldError
-from tickwork.core.instants import SECOND_MS, ceil_to_second
+from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second
+from tickwork.core.jobs.definitions import DELETED, Job
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import LedgerKey, dead_letter_partitions
+from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import BY_DEAD_LETTER, TIMERS
 from tickwork.core.ledger.work import UNSAFE
-from tickwork.core.ledger.writes import Committed, Item
-from tickwork.core.runs.endings import retry_key
-from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_replayed
+from tickwork.core.ledger.writes import Committed
+from tickwork.core.runs.endings import Verdict, retry_key
+from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
 from tickwork.flows.dispatch import creating
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_many, read_run
+from tickwork.flows.ledger.merging import Bound, Shown
+from tickwork.flows.ledger.reading import read_job, read_run
+from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
-type Position = tuple[tuple[int, str, str] | None, ...]
-"""How far each partition has been read: (ended_at_ms, pk, sk) of the last one, None for not at all."""
-
 REPLAY_TRIES_MAX = 3
+OWN, CURRENT = "", "current"
 UNKNOWN, NO_DEFINITION, BUSY = "unknown", "no_definition", "busy"
 
 
@@ -69,6 +68,8 @@ class Order:
     before: int = 0
     repeat_unsafe: bool = False
     """The person knows that an `unsafe` run may have had its effect already."""
+    definition: str | int = OWN
+    """What the runs are to do: what they were fired by, what their job says now, or what it said at a version."""
 
     def due_ms(self, index: int) -> int:
         return ceil_to_second(self.begin_ms + (self.before + index) // self.per_second * SECOND_MS)
@@ -84,54 +85,14 @@ class Replayed:
     refusal: str = ""
 
 
-def list_dead(
-    ports: Ports, team: str, wanted: Wanted, *, limit: int, after: Position | None
-) -> tuple[list[Run], Position | None]:
-    """A page of a team's dead runs, newest death first, and the position to go on after (None: no more).
-
-    A page may be short, or empty, and still have a position: what does not match has been read as well.
-    """
-    partitions = dead_letter_partitions(team)
-    position = list(after or [None] * len(partitions))
-    rows, is_more = _read_index(ports, partitions, position, limit)
-    page = sorted(rows, key=lambda row: row[1]["ended_at_ms"], reverse=True)[:limit]
-    for index, row in page:
-        position[index] = (int(row["ended_at_ms"]), str(row["pk"]), str(row["sk"]))
-    runs = [run for run in _read_runs(ports, [row for _, row in page]) if wanted.matches(run)]
-    passed = bool(page) and page[-1][1]["ended_at_ms"] < wanted.since_ms
-    return runs, tuple(position) if (is_more or len(rows) > limit) and not passed else None
-
-
-def _read_index(
-    ports: Ports, partitions: Sequence[str], position: Sequence[tuple[int, str, str] | None], limit: int
-) -> tuple[list[tuple[int, Item]], bool]:
-    """Rows (partition number, keys), enough for a page of `limit`, and whether any partition has more."""
-    rows: list[tuple[int, Item]] = []
-    is_more = False
-    for index, (partition, after) in enumerate(zip(partitions, position, strict=True)):
-        start = None if after is None else _index_key(partition, *after)
-        found, more = ports.store.query_index(
-            TIMERS, BY_DEAD_LETTER, partition, limit=limit, after=start, descending=True
-        )
-        rows += [(index, row) for row in found]
-        is_more = is_more or more is not None
-    return rows, is_more
-
-
-def _index_key(partition: str, ended_at_ms: int, pk: str, sk: str) -> Item:
-    return {"dead_letter": partition, "ended_at_ms": ended_at_ms, "pk": pk, "sk": sk}
-
-
-def _read_runs(ports: Ports, rows: Sequence[Item]) -> Iterator[Run]:
-    """The runs as they stand; the index may be a moment behind the table."""
-    keys: list[Item] = [{"pk": row["pk"], "sk": row["sk"]} for row in rows]
-    for item in read_many(ports, TIMERS, keys):
-        if item is None or item["status"] != lifecycle.DEAD:
-            continue
-        try:
-            yield Run.from_item(item)
-        except Unreadable as error:
-            ports.signals.log("unreadable_dead_letter", why=str(error))
+def list_dead(ports: Ports, team: str, wanted: Wanted, *, limit: int, after: EndPlace | None) -> Shown[EndPlace, Run]:
+    """A page of a team's dead runs, newest death first. It may be short, or empty, and go on: what does not match has
+    been read as well."""
+    until_ms = wanted.until_ms - 1 if wanted.until_ms else LATEST_INSTANT_MS
+    ends = Ends(bad_end_partitions(team, lifecycle.DEAD), wanted.since_ms, until_ms, after)
+    return list_ends(
+        ports, ends, lambda run: run.status == lifecycle.DEAD and wanted.matches(run), limit=limit, bound=Bound()
+    )
 
 
 def replay_runs(ports: Ports, keys: Sequence[LedgerKey], order: Order) -> list[Replayed]:
@@ -156,11 +117,13 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         run = read_run(ports, key)
         if run is None:
             return Replayed(key.ref, key.run_id, refusal=UNKNOWN), None
-        if is_replayed(run):
+        is_same = order.definition == OWN or (bool(run.replays) and "definition" in run.replays[-1])
+        if is_same and is_replayed(run):
             retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
             return Replayed(key.ref, key.run_id, run.retry_at_ms), retry
-        refusal = _why_not(ports, run, order)
-        verdict = refusal or decide_replay(run, order.by, order.reason, due_ms, ports.clock.now_ms())
+        if is_same and is_repeat(run, order.by, order.reason):
+            return Replayed(key.ref, key.run_id, run.retry_at_ms), None
+        verdict = _decide(ports, run, order, due_ms)
         if isinstance(verdict, str):
             return Replayed(key.ref, key.run_id, refusal=verdict), None
         creating.prepare_slices(ports, [key])  # of a run that there is: a forged ref must not make cursors
@@ -171,10 +134,27 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
     return Replayed(key.ref, key.run_id, refusal=BUSY), None
 
 
-def _why_not(ports: Ports, run: Run, order: Order) -> str | None:
+def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
-    work = reading.work_of(ports, run)
-    if work is None:
+    job = None if run.work else read_job(ports, run.key.job_id)
+    definition = 0 if order.definition == OWN else _asked_for(order.definition, run, job)
+    work = run.work or Versions(ports).work_of(job, replace(run, definition=definition or run.definition))
+    if work is None or definition is None or (definition and run.work):
         return NO_DEFINITION
-    return UNSAFE if work.is_unsafe and not order.repeat_unsafe else None
+    if work.is_unsafe and not order.repeat_unsafe:
+        return UNSAFE
+    now_ms = ports.clock.now_ms()
+    return decide_replay(
+        run, order.by, order.reason, due_ms, now_ms, guarded=work.is_guarded or run.hard, definition=definition
+    )
+
+
+def _asked_for(wanted: str | int, run: Run, job: Job | None) -> int | None:
+    """The version of the job whose definition is asked for; 0: the run's own, which is all that a one-shot has. None:
+    there is none to have."""
+    if wanted != CURRENT:
+        return int(wanted)
+    if run.work is not None:
+        return 0
+    return None if job is None or job.status == DELETED else job.version
