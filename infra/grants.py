@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tickwork.core.ledger.tables import (
-    BY_DEAD_LETTER,
+    BAD_ENDS,
     BY_JOB,
     BY_TEAM,
     CALENDARS,
@@ -24,6 +24,7 @@ from tickwork.core.ledger.tables import (
     PAYLOADS,
     RESOURCES,
     SET_ASIDE,
+    TEAMS,
     TIMERS,
     Index,
     Table,
@@ -63,11 +64,12 @@ API = Grants(
         PAYLOADS: (GET, PUT, UPDATE),
         RESOURCES: (GET, QUERY, PUT, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
+        TEAMS: (GET, QUERY, PUT),
     },
     indexes={
         (KEYS, KEYS_BY_TEAM): (QUERY,),
         (TIMERS, BY_JOB): (QUERY,),
-        (TIMERS, BY_DEAD_LETTER): (QUERY,),
+        (TIMERS, BAD_ENDS): (QUERY,),
         (JOBS, BY_TEAM): (QUERY,),
         (CALENDARS, CALENDARS_BY_TEAM): (QUERY,),
     },
@@ -99,6 +101,7 @@ RECONCILER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
         PASSES: (GET, QUERY, PUT, DELETE),
+        TEAMS: (GET, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),
@@ -112,6 +115,7 @@ PUSHER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (GET, UPDATE),
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),
+        TEAMS: (GET, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

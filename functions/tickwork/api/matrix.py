@@ -25,13 +25,13 @@ ANYBODY: frozenset[Role] = frozenset()
 class Place:
     """Where a request names its team.
 
-    `path`: the id in the URL begins with it. `query`, `body`: its `team`; when it may be left out, that means the
-    caller's own. `each`: each entry of a list in the body has a `team`, and one foreign refuses the whole. `entries`:
+    `path`: the id in the URL begins with it. `run`: it stands in the name of a run in the URL, or in the job beside it.
+    `query`, `body`: its `team`; when it may be left out, that means the caller's own. `each`: each entry of a list in the body has a `team`, and one foreign refuses the whole. `entries`:
     each entry names a thing by an id that begins with its team, and is answered on its own. `pool`: none is named, and
     the runs that come are the caller's team's. `nowhere`: there is none.
     """
 
-    kind: Literal["path", "query", "body", "each", "entries", "pool", "nowhere"]
+    kind: Literal["path", "run", "query", "body", "each", "entries", "pool", "nowhere"]
     name: str = "team"
 
 
@@ -65,6 +65,7 @@ MATRIX: Mapping[str, Grant] = {
     "preview_schedule": Grant(READERS, _BODY, names_calendars=True),
     "create_timer": Grant(OWNERS, _BODY),
     "create_timers": Grant(OWNERS, Place("each", "timers")),
+    "list_timers": Grant(READERS, _QUERY),
     "get_timer": Grant(READERS, _TIMER),
     "cancel_timer": Grant(OPERATORS, _TIMER),
     "cancel_timers": Grant(OPERATORS, Place("entries", "timer_ids")),
@@ -72,6 +73,7 @@ MATRIX: Mapping[str, Grant] = {
     "get_calendar": Grant(READERS, _CALENDAR, shares_platforms=True, names_calendars=True),
     "list_calendars": Grant(READERS, _QUERY, shares_platforms=True, names_calendars=True),
     "list_runs": Grant(READERS, _QUERY),
+    "get_run": Grant(READERS, Place("run", "run")),
     "cancel_runs": Grant(OPERATORS, _RUNS),
     "list_dead_letters": Grant(READERS, _QUERY),
     "replay_dead_letters": Grant(OPERATORS, _BODY),

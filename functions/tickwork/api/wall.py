@@ -8,6 +8,7 @@ it is (tenant-wall). Below the flow the store keeps the same wall once more (`fl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from tickwork.api.matrix import ANYBODY, MATRIX, Grant, Place
 from tickwork.api.routing import AnyRoute, BadRouteTable, Call, Table
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor
 from tickwork.core.errors import Forbidden, NotFound
+from tickwork.core.ledger.keys import parse_ref
 from tickwork.flows.access.walled import WalledStore
 
 NOBODY = Actor("nobody", "-", "viewer")
@@ -83,6 +85,22 @@ def _by_path(place: Place, call: Call[Any, Any]) -> _Named:
     yield found.partition(":")[0], place.name, f"{place.name.removesuffix('_id')} {found!r}"
 
 
+def _by_run(place: Place, call: Call[Any, Any]) -> _Named:
+    """A name that is none says nothing of a team, and is refused for that."""
+    found = call.path[place.name]
+    with suppress(ValueError):
+        team = parse_ref(found).team if "|" in found else _team_of_run(found, call.query.job_id)
+        yield team, place.name, f"run {found!r}"
+
+
+def _team_of_run(name: str, job_id: str) -> str:
+    """A run_id alone says nothing: the job beside it does."""
+    named = name if ":" in name else job_id
+    if ":" not in named:
+        raise ValueError("no team is named")
+    return named.partition(":")[0]
+
+
 def _by_query(_: Place, call: Call[Any, Any]) -> _Named:
     yield call.query.team, "team", f"team {call.query.team!r}"
 
@@ -102,6 +120,7 @@ def _by_none(_: Place, __: Call[Any, Any]) -> _Named:
 
 _NAMED: Mapping[str, Callable[[Place, Call[Any, Any]], _Named]] = {
     "path": _by_path,
+    "run": _by_run,
     "query": _by_query,
     "body": _by_body,
     "each": _by_each,
@@ -134,7 +153,10 @@ def covered(table: Table, matrix: Mapping[str, Grant] = MATRIX) -> Table:
 
 def _possible(route: AnyRoute) -> list[Place]:
     """Where a route can name its team. One that could name it in two places must be split."""
-    at = [Place("pool" if part.name == "pool" else "path", part.name) for part in route.at]
+    at = [
+        Place("run" if part.name == "run" else "pool" if part.name == "pool" else "path", part.name)
+        for part in route.at
+    ]
     query = [Place("query")] if "team" in route.query.model_fields else []
     body = [Place("body")] if "team" in route.body.model_fields else []
     lists = [Place(kind, name) for name in ("runs", "timers", "timer_ids") for kind in _kinds_of_list(route, name)]

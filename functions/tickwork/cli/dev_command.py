@@ -11,12 +11,13 @@ from tickwork.cli.output import say
 
 DEFAULT_PORT = 8787
 DEFAULT_ENDPOINT_PORT = 4566
+PORT = click.IntRange(1, 65_535)
 
 
 @click.command("dev")
-@click.option("--port", type=int, envvar="PORT", default=DEFAULT_PORT, show_default=True, help="Of the API.")
+@click.option("--port", type=PORT, envvar="PORT", default=DEFAULT_PORT, show_default=True, help="Of the API.")
 @click.option(
-    "--endpoint-port", type=int, envvar="ENDPOINT_PORT", default=DEFAULT_ENDPOINT_PORT, show_default=True,
+    "--endpoint-port", type=PORT, envvar="ENDPOINT_PORT", default=DEFAULT_ENDPOINT_PORT, show_default=True,
     help="Of the embedded AWS endpoint.",
 )  # fmt: skip
 @click.option(
@@ -49,6 +50,8 @@ def dev_command(
 
     Jobs are registered with `tickwork jobs create`, and kept in --state from session to session.
     """
+    if port == endpoint_port:
+        raise click.UsageError(f"--port and --endpoint-port are both {port}: each needs a port of its own")
     from tickwork.core.errors import TickworkError
     from tickwork.local.environment import endpoint_python
     from tickwork.local.occupancy import end_session_of
@@ -80,7 +83,7 @@ def serve_group() -> None:
 
 
 @serve_group.command("api")
-@click.option("--port", type=int, default=DEFAULT_PORT, show_default=True)
+@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True)
 @click.option("--auth/--no-auth", help="Ask for API keys.")
 def serve_api(port: int, auth: bool) -> None:
     """The API on 127.0.0.1."""

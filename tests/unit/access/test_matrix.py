@@ -72,6 +72,7 @@ class Stage:
         return {
             "job_id": f"{team}:nightly",
             "timer_id": timer["timer_id"],
+            "run": due["timer_id"],
             "calendar_id": f"{team}:days",
             "key_id": key.key_id,
             "ref": ref,

@@ -138,7 +138,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         replays=({"by": "a", "reason": "b", "at_ms": 1, "after_attempt": 1, "died_of": "c"},),
         **dict.fromkeys(("attempt", "token", "lease_until_ms", "started_at_ms", "ended_at_ms", "stop_at_ms"), 7),
         definition=3,
-        **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "created_at_ms"), 8),
+        **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{name: name for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested")},
     )
     assert all(value for value in items.values_of(run).values()), "a field was added: give it a value here"

@@ -22,6 +22,7 @@ from tickwork.core.ledger.tables import (
     PAYLOADS,
     RESOURCES,
     SET_ASIDE,
+    TEAMS,
     TIMERS,
     Table,
 )
@@ -49,6 +50,7 @@ TEAM_OF: Mapping[str, _TeamOf] = {
     PAYLOADS.name: _before(":", "payload_id"),
     RESOURCES.name: _before("#", "resource"),
     KEYS.name: _before(":", "key_id"),
+    TEAMS.name: lambda key: str(key["team"]),
     LEASES.name: _of_service,
     SET_ASIDE.name: _of_service,
     PASSES.name: _of_service,

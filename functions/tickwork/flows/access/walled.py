@@ -42,19 +42,37 @@ class WalledStore:
         return found
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
         if not may_list(table, "", partition, self.team):
             return Page(())
-        page = self.store.query(table, partition, first, last, limit=limit, after=after)
+        page = self.store.query(table, partition, first, last, limit=limit, after=after, descending=descending)
         return Page(tuple(item for item in page.items if may_read(table, item, self.team)), page.more)
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
         if not may_list(table, index.name, partition, self.team):
             return [], None
-        found, more = self.store.query_index(table, index, partition, limit=limit, after=after, descending=descending)
+        found, more = self.store.query_index(
+            table, index, partition, limit=limit, after=after, descending=descending, between=between
+        )
         return [key for key in found if may_read(table, key, self.team)], more
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
