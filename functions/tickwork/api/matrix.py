@@ -26,9 +26,10 @@ class Place:
     """Where a request names its team.
 
     `path`: the id in the URL begins with it. `run`: it stands in the name of a run in the URL, or in the job beside it.
-    `query`, `body`: its `team`; when it may be left out, that means the caller's own. `each`: each entry of a list in the body has a `team`, and one foreign refuses the whole. `entries`:
-    each entry names a thing by an id that begins with its team, and is answered on its own. `pool`: none is named, and
-    the runs that come are the caller's team's. `nowhere`: there is none.
+    `query`, `body`: its `team`; when it may be left out, that means the caller's own. `each`: each entry of a list in
+    the body has a `team`, and one foreign refuses the whole. `entries`: each entry names a thing by an id that begins
+    with its team, and is answered on its own. `pool`: none is named, and the runs that come are the caller's team's.
+    `nowhere`: there is none.
     """
 
     kind: Literal["path", "run", "query", "body", "each", "entries", "pool", "nowhere"]
