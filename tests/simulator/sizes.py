@@ -10,7 +10,7 @@ from types import ModuleType
 from tickwork.core.runs import putting_off
 
 _WRITES_MIN = 46
-"""A step may record as many skips as `chain.SKIPS_PER_STEP_MAX`, and needs a few writes more: fewer would not fit."""
+"""A step may record more skips than that (`chain.SKIPS_OF_LAST_STEP_MAX`), and then goes alone."""
 
 SIZES: dict[str, int] = {
     "PAGE_ITEMS_MAX": 1,
