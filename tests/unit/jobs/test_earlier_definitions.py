@@ -53,6 +53,28 @@ def test_a_job_that_is_made_anew_after_its_tombstone_does_not_own_the_old_one_s_
     assert {what(one)[1] for one in ready(ports) if one["run_id"] == first["run_id"]} == {"old"}
 
 
+def test_a_tombstone_of_an_older_version_gives_its_definition_to_what_it_had_fired(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    """That version kept the definition in the tombstone alone, and registering the job anew overwrites it."""
+    first = fired(api, ports, payload={"is": LONG})
+    fail(api, first)
+    deleted(api)
+    (row,) = rows(ports)
+    ports.store.commit([Delete(JOB_VERSIONS, {"job_id": row["job_id"], "place": row["place"]}, Anyway("none kept"))])
+    unknown = ("deleted_at_ms", "earlier_through_ms", "defined_since")
+    ports.store.commit([Update(JOBS, {"job_id": row["job_id"]}, Anyway("as it was"), set={}, remove=unknown)])
+    kept = {"payload_id": row["work"]["payload_id"]}
+    ports.store.commit([Update(PAYLOADS, kept, Anyway("as it was"), set={}, remove=("expires_at_s",))])
+    create_job(api, **NEW)
+    again = retried(ports)
+    assert (again["run_id"], again["handler"]) == (first["run_id"], "old")
+    assert start(api, again, "claim-0002")["payload"] == {"is": LONG}
+    payload = ports.store.get(PAYLOADS, kept)
+    assert payload is not None
+    assert payload["expires_at_s"] == rows(ports)[0]["expires_at_s"]
+
+
 def test_what_has_expired_is_not_guessed_at(api: ApiUnderTest, ports: Ports) -> None:
     """Not even by a later definition of the same job, which reaches the occurrence too."""
     first = fired(api, ports)
