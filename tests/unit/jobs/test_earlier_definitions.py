@@ -34,6 +34,32 @@ from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Page, Ports
 
+# --- which one is asked for -----------------------------------------------------------------------------------
+
+
+def test_a_replay_by_another_version_than_the_run_waits_for_is_no_repeat(api: ApiUnderTest, ports: Ports) -> None:
+    first = fired(api, ports)
+    fail(api, first, "failed_permanent")
+    changed(api)
+    change(api, version=2, target={"pool": "payments", "handler": "third"})
+    for version, outcome in ((2, None), (2, None), (3, "not_dead"), (1, "not_dead")):
+        assert replay(api, first, definition=version)["runs"][0].get("reason") == outcome
+    assert retried(ports)["handler"] == "new"
+    assert replay(api, first, definition=3)["runs"][0].get("reason") == "not_dead"
+
+
+def test_a_definition_of_a_newer_version_costs_no_other_replay(api: ApiUnderTest, ports: Ports) -> None:
+    first = fired(api, ports)
+    fail(api, first, "failed_permanent")
+    changed(api)
+    (row,) = rows(ports)
+    place = {"job_id": row["job_id"], "place": row["place"]}
+    ports.store.commit([Update(JOB_VERSIONS, place, Anyway("a newer version's"), set={"work": "of another shape"})])
+    answer = replay(api, first)
+    assert [one.get("reason") for one in answer["runs"]] == ["no_definition"]
+    assert replay(api, first, definition="current")["runs"][0]["replayed"]
+
+
 # --- how long a definition lives ------------------------------------------------------------------------------
 
 
