@@ -8,14 +8,27 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes import fake_ports
+from tickwork.core.access.actors import LOCAL
 from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
-from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
+from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, RevokedKey, Throttled
+from tickwork.core.instants import DAY_MS
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.versions import JobVersion, renewals, replaced
 from tickwork.core.ledger.keys import ALL_WHO, versions_reaching
-from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOB_VERSIONS, JOBS, LEASES, PAYLOADS, SET_ASIDE, TIMERS
+from tickwork.core.ledger.tables import (
+    BAD_ENDS,
+    BY_JOB,
+    BY_TEAM,
+    JOB_VERSIONS,
+    JOBS,
+    LEASES,
+    PAYLOADS,
+    SET_ASIDE,
+    TIMERS,
+)
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import (
     Absent,
@@ -32,6 +45,9 @@ from tickwork.core.ledger.writes import (
     all_of,
     any_of,
 )
+from tickwork.flows.access import keys
+from tickwork.flows.access.authenticating import KnownKeys
+from tickwork.flows.access.keys import Wanted
 from tickwork.ports import Store
 
 THREADS, ROUNDS = 8, 6
@@ -92,6 +108,18 @@ def test_a_query_goes_on_where_a_page_ended(store: Store) -> None:
         if after is None:
             break
     assert found == ["01", "02", "03", "04", "05"]
+
+
+def test_a_query_goes_backwards_from_where_a_page_ended(store: Store) -> None:
+    put(store, *(timer("p", f"{n:02d}") for n in range(7)))
+    found, after = [], None
+    for _ in range(10):
+        page = store.query(TIMERS, "p", "01", "05", limit=2, after=after, descending=True)
+        found += [item["sk"] for item in page.items]
+        after = page.more
+        if after is None:
+            break
+    assert found == ["05", "04", "03", "02", "01"]
 
 
 def test_a_query_of_an_empty_partition_is_an_empty_page(store: Store) -> None:
@@ -249,6 +277,22 @@ def test_an_index_finds_keys_in_either_order_and_pages(store: Store) -> None:
     assert [(key["pk"], key["sk"]) for key in up] == [(f"p{n}", "s") for n in range(5)]
 
 
+def test_an_index_is_read_between_two_numbers_in_either_order(store: Store) -> None:
+    """Also after a key that has left it meanwhile."""
+    for n in range(8):
+        put(store, timer(f"p{n % 3}", f"s{n}", dead_letter="pay#0", ended_at_ms=n))
+    how: Any = {"limit": 2, "between": (2, 6)}
+    down, position = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=None, descending=True, **how)
+    assert [key["ended_at_ms"] for key in down] == [6, 5]
+    assert position is not None
+    left = Update(TIMERS, {"pk": "p2", "sk": "s5"}, Anyway("a test"), remove=("dead_letter",))
+    store.commit([left])
+    down, _ = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=position, descending=True, **how)
+    assert [key["ended_at_ms"] for key in down] == [4, 3]
+    up, _ = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=None, descending=False, **how)
+    assert [key["ended_at_ms"] for key in up] == [2, 3]
+
+
 def test_an_index_lists_a_team(store: Store) -> None:
     for name in ("b", "a"):
         store.commit([Put(JOBS, {"job_id": f"pay:{name}", "team": "pay"}, Absent())])
@@ -316,3 +360,18 @@ def test_the_first_definition_that_reaches_an_occurrence_is_the_one_it_was_fired
         "payload_id": "pay:job#1.a",
         "expires_at_s": 60 + 90 * 86_400,
     }
+
+
+def test_a_key_is_made_listed_used_and_revoked(store: Store) -> None:
+    """The whole life of a key: its put, its index, the note of its use, the revocation that no second one moves."""
+    ports = fake_ports(store)
+    wanted = Wanted("payments", "worker", ports.clock.now_ms() + DAY_MS, "ci", ("payments",))
+    made, text = keys.create_key(ports, wanted, LOCAL)
+    assert keys.list_keys(ports, "payments") == [made]
+    assert keys.list_keys(ports, "payment") == []
+    assert KnownKeys().actor_of(ports, text).pools == ("payments",)
+    assert keys.get_key(ports, made.key_id).used_at_ms == ports.clock.now_ms()
+    assert KnownKeys().actor_of(ports, text).role == "worker"
+    assert [keys.revoke_key(ports, made.key_id, LOCAL)[1] for _ in range(2)] == [True, False]
+    with pytest.raises(RevokedKey):
+        KnownKeys().actor_of(ports, text)

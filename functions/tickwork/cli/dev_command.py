@@ -11,12 +11,13 @@ from tickwork.cli.output import say
 
 DEFAULT_PORT = 8787
 DEFAULT_ENDPOINT_PORT = 4566
+PORT = click.IntRange(1, 65_535)
 
 
 @click.command("dev")
-@click.option("--port", type=int, envvar="PORT", default=DEFAULT_PORT, show_default=True, help="Of the API.")
+@click.option("--port", type=PORT, envvar="PORT", default=DEFAULT_PORT, show_default=True, help="Of the API.")
 @click.option(
-    "--endpoint-port", type=int, envvar="ENDPOINT_PORT", default=DEFAULT_ENDPOINT_PORT, show_default=True,
+    "--endpoint-port", type=PORT, envvar="ENDPOINT_PORT", default=DEFAULT_ENDPOINT_PORT, show_default=True,
     help="Of the embedded AWS endpoint.",
 )  # fmt: skip
 @click.option(
@@ -31,6 +32,7 @@ DEFAULT_ENDPOINT_PORT = 4566
     "--worker", "workers", multiple=True, metavar="POOL=MODULE:APP",
     help="A worker of yours to run, started again when it dies; may be repeated.",
 )  # fmt: skip
+@click.option("--auth/--no-auth", envvar="AUTH", help="Ask for API keys, and print some at the first start.")
 @click.option("--seconds", type=float, help="End by itself after this long.")
 @click.option("--stop", is_flag=True, help="End the session that uses --state, wherever it runs, and wait for it.")
 def dev_command(
@@ -40,6 +42,7 @@ def dev_command(
     demo: bool,
     pools: tuple[str, ...],
     workers: tuple[str, ...],
+    auth: bool,
     seconds: float | None,
     stop: bool,
 ) -> None:
@@ -47,6 +50,8 @@ def dev_command(
 
     Jobs are registered with `tickwork jobs create`, and kept in --state from session to session.
     """
+    if port == endpoint_port:
+        raise click.UsageError(f"--port and --endpoint-port are both {port}: each needs a port of its own")
     from tickwork.core.errors import TickworkError
     from tickwork.local.environment import endpoint_python
     from tickwork.local.occupancy import end_session_of
@@ -65,6 +70,7 @@ def dev_command(
             demo=demo,
             pools=pools,
             workers=[pool_and_app(worker) for worker in workers],
+            auth=auth,
         )
         session.run(seconds)
     except TickworkError as error:
@@ -77,12 +83,13 @@ def serve_group() -> None:
 
 
 @serve_group.command("api")
-@click.option("--port", type=int, default=DEFAULT_PORT, show_default=True)
-def serve_api(port: int) -> None:
+@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True)
+@click.option("--auth/--no-auth", help="Ask for API keys.")
+def serve_api(port: int, auth: bool) -> None:
     """The API on 127.0.0.1."""
     from tickwork.local.serving import serve_api_until_told
 
-    serve_api_until_told(port)
+    serve_api_until_told(port, auth=auth)
 
 
 @serve_group.command("windows")

@@ -15,6 +15,7 @@ from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
+from tickwork.cli.keys_commands import keys_group
 from tickwork.cli.next_command import next_command
 from tickwork.cli.output import say_lines, take_any_text
 from tickwork.cli.push_secret_command import push_secret_command
@@ -22,7 +23,7 @@ from tickwork.cli.runs_commands import runs_group
 from tickwork.cli.timers_commands import timers_group
 from tickwork.cli.verify_command import verify_command
 from tickwork.cli.worker_command import worker_command
-from tickwork.client import ApiRefused, ApiUnreachable
+from tickwork.client import ApiRefused, ApiUnreachable, BadApiUrl
 from tickwork.local.plain import plain, plain_lines
 
 
@@ -47,6 +48,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except ApiRefused as error:
             raise _Refused("\n".join(refusal_lines(error))) from error
+        except BadApiUrl as error:
+            raise _Refused(f"error: {plain(str(error))}\n  try: --api URL, or TICKWORK_API_URL") from error
         except ApiUnreachable as error:
             remedy = "is it running? `make run` starts one here; --api or TICKWORK_API_URL names another"
             raise _Unreachable(f"error: {plain(str(error))}\n  try: {remedy}") from error
@@ -79,6 +82,7 @@ for command in (
     calendars_group,
     runs_group,
     dead_letters_group,
+    keys_group,
     next_command,
     cost_command,
     worker_command,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tickwork.core.errors import Throttled
-from tickwork.core.ledger.tables import JOBS, Index, Table
-from tickwork.core.ledger.writes import Committed, Item, Refused, Write
+from tickwork.core.errors import InvariantViolated, Throttled
+from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, SET_ASIDE, Index, Table
+from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Item, Refused, Update, Write
 from tickwork.ports import Page
+from tickwork.testing.faults import COMMIT, RARE_COMMIT
 from tickwork.testing.memory import MemoryStore, index_page, scan_page
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ _STALE_INDEX_MS = (3_000, 3_000, 20_000)
 _PAGE_MAX = 3
 """A short page has this many items at most."""
 
+_RARE_TABLES = frozenset({SET_ASIDE.name, PASSES.name})
+_RARE_CHANGES = frozenset({"late_from", "late_until", "late_at", "live_until", "live_at", "aside_s"})
+"""Of a lease: what only a window writes that has a backlog, a herd, or something set aside."""
+_RELEASED = frozenset({"owner", "lease_until_ms"})
+"""Of a lease, with nothing else: it is renewed, or given back before its work was done."""
+
 
 class WatchedStore(MemoryStore):
     """The shared tables. `changes` holds what the last commit changed; `past` the versions of each item (None: gone) of
@@ -41,6 +48,8 @@ class WatchedStore(MemoryStore):
             lambda: defaultdict(list)
         )
         self.now_ms = 0
+        self.writes_max = TRANSACTION_WRITES_MAX
+        """Of a transaction: fewer, in a world whose flows have that bound turned down."""
 
     def _apply(self, write: Write) -> None:
         before = self._find(write.table, _key_of(write))
@@ -113,7 +122,15 @@ class SimStore:
         return self._read("get_many", table, keys, partitions, lambda: self._tables.get_many(table, keys))
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
         limit = self._page_of(limit)
         return self._read(
@@ -121,13 +138,21 @@ class SimStore:
             table,
             (partition, first, last),
             (partition,),
-            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after),
+            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending),
         )
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        limit = self._page_of(limit)
+        how: Any = {"limit": self._page_of(limit), "after": after, "descending": descending, "between": between}
         if table.name in self._tables.remembered and self._strikes("stale_index"):
             self._process.world.seen["stale_index"] += 1
             rng = self._process.world.rng
@@ -135,7 +160,7 @@ class SimStore:
 
             def effect() -> tuple[list[Item], Item | None]:
                 items = self._tables.as_of(table, self._process.world.kernel.now_ms - behind_ms)
-                return index_page(table, index, partition, items, limit=limit, after=after, descending=descending)
+                return index_page(table, index, partition, items, **how)
 
             return self._read("query_index stale", table, (index.name, partition), (), effect)
         return self._read(
@@ -143,7 +168,7 @@ class SimStore:
             table,
             (index.name, partition),
             (),
-            lambda: self._tables.query_index(table, index, partition, limit=limit, after=after, descending=descending),
+            lambda: self._tables.query_index(table, index, partition, **how),
         )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
@@ -161,7 +186,8 @@ class SimStore:
         return self._read("scan", table, "", (), lambda: self._tables.scan(table, limit=limit, after=after))
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
-        return self._process.call("commit", writes, lambda: self._commit(writes), commits=True)
+        kind = RARE_COMMIT if any(map(_is_rare, writes)) else COMMIT
+        return self._process.call("commit", writes, lambda: self._commit(writes), kind)
 
     def _read[T](
         self, verb: str, table: Table, detail: object, partitions: Iterable[str], effect: Callable[[], T]
@@ -188,6 +214,8 @@ class SimStore:
         world = process.world
         if world.broken and world.broken.stops_write(writes):
             self._throttled()
+        if len(writes) > tables.writes_max:
+            raise InvariantViolated(f"{len(writes)} writes in one transaction, which takes {tables.writes_max}")
         tables.now_ms = world.kernel.now_ms
         tables.changes.clear()
         result = tables.commit(writes)
@@ -196,3 +224,12 @@ class SimStore:
         elif tables.changes:
             world.checks.committed(process, tuple(tables.changes))
         return result
+
+
+def _is_rare(write: Write) -> bool:
+    """Whether few histories have such a write."""
+    if write.table.name in _RARE_TABLES:
+        return True
+    if write.table is not LEASES or not isinstance(write, Update):
+        return False
+    return bool(write.set.keys() & _RARE_CHANGES) or write.set.keys() <= _RELEASED

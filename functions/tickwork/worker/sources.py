@@ -216,6 +216,9 @@ class LeaseSource:
             answer = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)
             runs = answer["runs"]
         except (ApiUnreachable, ApiRefused) as error:
+            if isinstance(error, ApiRefused) and error.is_permanent:
+                log.error("lease refused: it will not get better", extra={"facts": {"error": str(error)}})
+                raise  # ends the worker, when what runs has finished
             log.warning("lease failed", extra={"facts": {"error": str(error)}})
             self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
             return []

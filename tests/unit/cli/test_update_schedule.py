@@ -47,6 +47,9 @@ def update(url: str, *options: str) -> Result:
         (("--cron", "30 6 * * *"), {"cron": "30 6 * * *"}),
         (("--cron", "30 6 * * *", "--tz", "Europe/Berlin"), {"cron": "30 6 * * *", "zone": "Europe/Berlin"}),
         (("--tz", "Europe/Berlin"), {"zone": "Europe/Berlin"}),
+        (("--gap", "run_after"), {"dst": {"gap": "run_after", "fold": "second"}}),
+        (("--cron", "30 6 * * *", "--fold", "first"), {"cron": "30 6 * * *", "dst": {"gap": "skip", "fold": "first"}}),
+        (("--on-excluded", "skip"), {"calendars": {"exclude": ["holidays"], "on_excluded": "skip"}}),
     ],
     ids=str,
 )
@@ -195,4 +198,6 @@ def test_who_resumes_what_is_not_paused_learns_it(url: str) -> None:
     assert "was not paused\n" in run(url, "jobs", "resume", JOB, "--by", "ann").stderr
     run(url, "jobs", "pause", JOB, "--by", "ann", "--reason", "x")
     assert run(url, "jobs", "resume", JOB, "--by", "ann").stderr == ""
-    assert "was not paused: ann resumed it at 2026-10-30T" in run(url, "jobs", "resume", JOB, "--by", "eve").stderr
+    assert (
+        "was not paused: local (ann) resumed it at 2026-10-30T" in run(url, "jobs", "resume", JOB, "--by", "eve").stderr
+    )

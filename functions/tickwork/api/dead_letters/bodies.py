@@ -24,13 +24,14 @@ class DeadFilterIn(Body):
 
 
 class ReplayIn(Body):
-    """Replay dead runs: those named, or those a filter finds (page by page, with the cursor of the answer)."""
+    """Replay dead runs: those named (by any of their names), or those a filter finds (page by page, with the cursor of
+    the answer)."""
 
     team: Text
     runs: list[Ref] | None = Field(default=None, min_length=1, max_length=BULK_MAX)
     filter: DeadFilterIn | None = None
-    by: Text
-    """Who replays. It stands in the run's history."""
+    by: Text | None = None
+    """A note, kept in the run's history behind the actor whom the credential proves."""
     reason: Annotated[str, Field(min_length=1, max_length=200)]
     per_second: int = Field(default=10, ge=1, le=1_000)
     dry_run: bool = False

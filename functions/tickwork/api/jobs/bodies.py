@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Text, whole_number
+from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
@@ -61,14 +62,16 @@ class JobChangeIn(Body):
 class PauseIn(Body):
     """Skip a job's occurrences from now on."""
 
-    by: Annotated[str, Field(min_length=1, max_length=80)]
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
     reason: Annotated[str, Field(min_length=1, max_length=160)]
     until: Text | None = None
     """The first instant whose occurrence runs again; when left out, somebody has to resume the job."""
 
 
 class ResumeIn(Body):
-    by: Annotated[str, Field(min_length=1, max_length=80)]
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
 
 
 class PreviewIn(Body):
@@ -97,4 +100,8 @@ class NextQuery(Query):
 
 
 class JobRunsQuery(Page):
-    """A page of one job's runs."""
+    """A page of one job's runs, the newest nominal time first."""
+
+    status: Status = ""
+    since: InstantMs = 0
+    """Of this nominal time or later."""

@@ -32,7 +32,7 @@ from tickwork.api.jobs.views import job_view
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
-from tickwork.api.runs.views import run_view
+from tickwork.api.runs.views import runs_page
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
@@ -154,13 +154,13 @@ def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     """Skip a job's occurrences from now on."""
     body = call.body
     until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
-    job = changing.pause_job(call.ports, call.path["job_id"], body.by, body.reason, until_ms)
+    job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
     return 200, _view(call.ports, job)
 
 
 def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
     """Let a paused job run again from now on. Again is a no-op, and says who did it and when."""
-    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.body.by)
+    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.actor.signs(call.body.by))
     last = resumed(job.pauses)
     who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
     return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused, "resumed": who})
@@ -187,9 +187,11 @@ def _why_not(job: Job, scheduled_at_ms: int) -> str:
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:
     """A job's runs, newest nominal time first."""
     job_id = call.path["job_id"]
-    after = after_run(call.query.cursor, job_id)
-    found, more = history.job_runs(call.ports, job_id, limit=call.query.limit, after=after)
-    return 200, {"runs": [run_view(one) for one in found], "cursor": to_cursor(more)}
+    query, after = call.query, after_run(call.query.cursor, job_id)
+    page = history.job_runs(
+        call.ports, job_id, limit=query.limit, after=after, status=query.status, since_ms=max(0, query.since)
+    )
+    return 200, runs_page(page, to_cursor(page.after), iso_ms(page.after[0]) if page.after else None)
 
 
 def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer]:

@@ -13,6 +13,7 @@ from typing import Self
 
 from tickwork.core.instants import DAY_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import BUCKET_S, open_bucket_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import PASSES, TIMERS
@@ -138,12 +139,7 @@ def has_expired(run: Run, since_ms: int, now_ms: int) -> bool:
 
 def expire(run: Run, now_ms: int, retention_s: int) -> Update:
     """End a run that nobody has started, should that still be so (every-end-recorded)."""
-    changes = {
-        "status": lifecycle.after(run.status, lifecycle.EXPIRE),
-        "reason": NOBODY_CAME,
-        "ended_at_ms": now_ms,
-        "expires_at_s": now_ms // SECOND_MS + retention_s,
-    }
+    changes = ended(run.key, lifecycle.after(run.status, lifecycle.EXPIRE), NOBODY_CAME, now_ms, retention_s)
     unstarted = all_of(Is("status", run.status), Missing("attempt"))
     return Update(TIMERS, run.key.as_item(), unstarted, set=changes)
 
