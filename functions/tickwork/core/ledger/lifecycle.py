@@ -24,7 +24,7 @@ QUEUED = "queued"
 
 MEANING = {
     PENDING: "materialised, not yet started",
-    RUNNING: "an attempt holds its lease (or let it lapse: the next start records that attempt as lost)",
+    RUNNING: "an attempt holds its lease (or let it lapse, or handed it back: the next start records that attempt)",
     WAITING: "the last attempt failed or was lost; a retry item is pending",
     SUCCEEDED: "an attempt completed it",
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
@@ -37,7 +37,7 @@ ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
 
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
-REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
+REQUEST_CANCEL, REPLAY, HAND_BACK = "request_cancel", "replay", "hand_back"
 EXPIRE, MATERIALISE = "expire", "materialise"
 
 TRANSITIONS = {
@@ -52,6 +52,7 @@ TRANSITIONS = {
     (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,
     (RUNNING, HEARTBEAT): RUNNING,
+    (RUNNING, HAND_BACK): RUNNING,
     (RUNNING, SUCCEED): SUCCEEDED,
     (RUNNING, RETRY_LATER): WAITING,
     (RUNNING, BURY): DEAD,

@@ -31,7 +31,7 @@ def decide_replay(run: Run, by: str, reason: str, due_ms: int, now_ms: int) -> V
         run.key.as_item(),
         all_of(as_read(run), Is("ended_at_ms", run.ended_at_ms)),
         set={"status": status, "retry_at_ms": due_ms},
-        remove=("reason", "ended_at_ms", "expires_at_s", "dead_letter"),
+        remove=("reason", "ended_at_ms", "expires_at_s", "dead_letter", "interrupted"),
         append={"replays": [record]},
     )
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
