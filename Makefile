@@ -10,6 +10,8 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.14 python3 \
 VENV := .venv
 BIN := $(VENV)/bin
 MINISTACK := .venv-ministack
+# In the package, so that whoever has installed it gets the same endpoint.
+MINISTACK_LOCK := functions/tickwork/local/ministack.lock
 PIP := -m pip install --quiet --disable-pip-version-check
 
 PORT ?= 8787
@@ -37,10 +39,10 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.lock
 	$(BIN)/python $(PIP) --require-hashes -r requirements/dev.lock
 	@touch $@
 
-$(MINISTACK)/.made: requirements/ministack.lock
+$(MINISTACK)/.made: $(MINISTACK_LOCK)
 	@test -n "$(PYTHON)" || { echo "tickwork needs Python 3.12 or later: install it, or name it with make PYTHON=/path/to/python3.13" >&2; exit 1; }
 	$(PYTHON) -m venv $(MINISTACK)
-	$(MINISTACK)/bin/python $(PIP) --require-hashes -r requirements/ministack.lock
+	$(MINISTACK)/bin/python $(PIP) --require-hashes -r $(MINISTACK_LOCK)
 	@touch $@
 
 .PHONY: setup
@@ -54,7 +56,7 @@ setup-dev: $(VENV)/.dev $(MINISTACK)/.made ## Make the environments that the tes
 .PHONY: run
 run: setup ## Run tickwork on this machine, with a demo (PORT, ENDPOINT_PORT); Ctrl-C ends it
 	@trap '' INT; exec $(BIN)/python -m tickwork.local.tether $$PPID 45 tickwork.cli.main \
-		dev --port $(PORT) --endpoint-port $(ENDPOINT_PORT)
+		dev --demo --port $(PORT) --endpoint-port $(ENDPOINT_PORT)
 
 .PHONY: stop
 stop: ## End the session of `make run`, also one whose terminal is gone
@@ -81,7 +83,7 @@ process: $(VENV)/.dev $(MINISTACK)/.made ## Tests that kill -9 tickwork's own pr
 	$(BIN)/pytest tests/process
 
 .PHONY: test
-test: lint types unit protocol conformance sim sim-tests scenarios process hostile deployed-tests ## All tests (README command 2); the deployed ones where Node is present
+test: lint types unit protocol conformance sim sim-tests scenarios process install-test docs-test hostile deployed-tests ## All tests (README command 2); the deployed ones where Node is present
 
 .PHONY: deployed-tests
 deployed-tests:
@@ -97,9 +99,11 @@ lock: $(VENV)/.dev ## Resolve the lock files anew (needs uv: pip install uv)
 	for extra in lambda local dev; do \
 		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 			--extra $$extra pyproject.toml -o requirements/$$extra.lock || exit 1; done
-	for own in ministack chaos peers; do \
+	for own in chaos peers; do \
 		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 			requirements/$$own.in -o requirements/$$own.lock || exit 1; done
+	uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
+		requirements/ministack.in -o $(MINISTACK_LOCK)
 
 .PHONY: clean
 clean: ## Remove what was built, and the demo's state

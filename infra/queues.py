@@ -5,7 +5,7 @@ A pool's dead-letter queue belongs to its team: what lies there is theirs to loo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
@@ -25,6 +25,7 @@ class Queues(Construct):
         *,
         prefix: str,
         pools: Sequence[str],
+        lambda_pools: Mapping[str, int],
         keep_data: bool,
         enforce_ssl: bool = True,
     ) -> None:
@@ -33,7 +34,7 @@ class Queues(Construct):
         self._removal = cdk.RemovalPolicy.RETAIN if keep_data else cdk.RemovalPolicy.DESTROY
         self._enforce_ssl = enforce_ssl
         self.ticks, self.ticks_dlq = self._pair("Ticks", TICKS)
-        pairs = {pool: self._pair(f"Ready-{pool}", ready(pool)) for pool in pools}
+        pairs = {pool: self._pair(f"Ready-{pool}", ready(pool, lambda_pools.get(pool))) for pool in pools}
         self.ready = {pool: pair[0] for pool, pair in pairs.items()}
         self.of_workers = {pool: queue for pool, queue in self.ready.items() if pool != PUSH_POOL}
         """Those that teams' workers take from; pushes are the platform's own work."""

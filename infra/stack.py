@@ -44,6 +44,7 @@ class TickworkStack(cdk.Stack):
             "Queues",
             prefix=settings.prefix,
             pools=environment.pools,
+            lambda_pools=environment.lambda_pools,
             keep_data=environment.keep_data,
             enforce_ssl=not local,
         )

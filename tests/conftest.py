@@ -9,9 +9,11 @@ import pytest
 HERE = Path(__file__).parent
 LIMITS_S = {
     "conformance": 300,  # a worker that breaks a rule is waited for, scenario by scenario
+    "docs": 300,
     "e2e": 1_800,  # the first test deploys the stacks
     "histories": 600,  # hundreds of seeds in a test
     "hostile": 300,
+    "install": 600,  # packages are installed from the registry
     "infra": 300,  # the first test synthesizes
     "kill": 3_600,  # as many runs as are asked for
     "kill_run": 7_200,  # as often as is asked for

@@ -107,6 +107,9 @@ def _definitions(stage: _Stage) -> None:
     stage.call("POST", "/timers", TIMER)
     batch = [{**TIMER, "client_key": f"reminder-{number}"} for number in (1, 2)]
     timers = stage.call("POST", "/timers:batch", {"timers": batch})["timers"]
+    taken = TIMER | {"client_key": "reminder-4714"}
+    stage.call("POST", "/timers", taken)
+    stage.call("POST", "/timers:batch", {"timers": [TIMER, taken | {"delay_s": 1}]})
     stage.call("GET", f"/timers/{timer}")
     stage.call("DELETE", f"/timers/{timers[0]['timer_id']}")
     unknown = timer[:-4] + "ffff"

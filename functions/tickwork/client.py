@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -55,7 +56,8 @@ class ApiClient:
     """Calls the API at a base URL. `auth` is 'iam' (SigV4, with the credentials boto3 would use) or 'none'.
 
     Every call of the API may be repeated safely (creation by name or client_key, claims, tokens), so a call
-    whose reply was lost is repeated. A timer without client_key is the exception: `repeat=False`.
+    whose reply was lost is repeated. `post` gives each timer that has none a client_key: one wish, one key, on all
+    tries. `repeat=False` sends what it is given, once; a lost answer is then the caller's to live with.
     """
 
     def __init__(self, url: str | None = None, auth: str | None = None) -> None:
@@ -89,6 +91,7 @@ class ApiClient:
         traceparent: str | None = None,
     ) -> Any:
         """`traceparent`: the W3C trace that a timer's run is to carry on."""
+        body = _with_client_keys(path, body) if repeat else body
         return self.call("POST", path, body, repeat=repeat, timeout_s=timeout_s, traceparent=traceparent)
 
     def patch(self, path: str, body: object) -> Any:
@@ -141,6 +144,26 @@ class ApiClient:
         if self._auth != "iam":
             return headers
         return _signed(method, self.url + path, body, headers)
+
+
+def new_client_key() -> str:
+    """What nobody else calls a timer by."""
+    return f"once-{uuid.uuid4().hex}"
+
+
+def _with_client_keys(path: str, body: object) -> object:
+    """The body with a key for each timer that has none."""
+    if path == "/timers" and isinstance(body, dict):
+        return _with_client_key(body)
+    if path == "/timers:batch" and isinstance(body, dict) and isinstance(body.get("timers"), list):
+        return {**body, "timers": [_with_client_key(one) for one in body["timers"]]}
+    return body
+
+
+def _with_client_key(timer: Any) -> Any:
+    if not isinstance(timer, dict) or timer.get("client_key") is not None:
+        return timer
+    return {**timer, "client_key": new_client_key()}
 
 
 def path_of(*parts: str) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from tickwork.core.errors import TickworkError
+from tickwork.core.ledger.queues import LAMBDA_TIMEOUT_S_MAX
 from tickwork.ports import PUSH_POOL, Layout
 
 # Plain dataclasses, not pydantic models: every function reads them in its cold start, and most need no pydantic else.
@@ -66,6 +67,9 @@ class Settings:
         for name, (least, most) in _RANGES.items():
             if not least <= getattr(self, name) <= most:
                 raise BadSetting(f"{_variable(name)} is {getattr(self, name)}: it must be {least} to {most}")
+
+    def with_pools(self, names: Iterable[str]) -> Self:
+        return replace(self, pools=",".join(names))
 
     def layout(self) -> Layout:
         return Layout(
@@ -151,6 +155,8 @@ class Environment:
     """The old number of shards, from a change of it until the last timer of the old layout has ended."""
     slices: int
     pools: tuple[str, ...]
+    lambda_pools: Mapping[str, int] = field(default_factory=dict)
+    """The pools whose worker is a Lambda function, with its timeout in seconds: messages are hidden as long."""
     retention_days: int
     keep_data: bool
     """Tables and queues survive the deletion of their stack, and tables refuse to be deleted."""
@@ -179,6 +185,13 @@ class Environment:
     require_certificates: bool = False
     """See `Settings`."""
 
+    def __post_init__(self) -> None:
+        for pool, timeout_s in self.lambda_pools.items():
+            if pool not in self.pools or pool == PUSH_POOL:
+                raise BadSetting(f"lambda_pools names {pool}: it is none of the pools of {self.name} that take workers")
+            if not 1 <= timeout_s <= LAMBDA_TIMEOUT_S_MAX:
+                raise BadSetting(f"lambda_pools: {pool} has {timeout_s} s; a function has 1 to {LAMBDA_TIMEOUT_S_MAX}")
+
     def settings(self) -> Settings:
         return Settings(
             prefix=f"tickwork-{self.name}",
@@ -199,7 +212,8 @@ ENVIRONMENTS: dict[str, Environment] = {
             name="dev",
             shards=4,
             slices=2,
-            pools=("default", "payments", PUSH_POOL),
+            pools=("default", "functions", "payments", PUSH_POOL),
+            lambda_pools={"functions": 60},
             retention_days=7,
             keep_data=False,
             log_retention_days=7,

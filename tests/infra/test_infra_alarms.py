@@ -35,6 +35,7 @@ NOT_ALARMED = {
     "worker.lease_expired_while_running_total": "the run is started again; the team's pager is the dead-letter queue",
     "runs.handed_back_total": "workers that stop, as in every deployment; it costs no attempt",
     "runs.attempts_gt_1_total": "retries are asked for by the team",
+    "runs.put_off_total": "waits as its team asked for, and its record says until when",
     "runs.timed_out_total": "ends as a failure, which is retried or dead",
     "runs.dead_lettered_total": "the team's: its handler fails",
     "runs.replayed_total": "somebody is at it",

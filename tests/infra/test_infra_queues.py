@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from aws_cdk.assertions import Match, Template
 
-from tickwork.core.ledger.queues import TICKS, ready
-from tickwork.settings import ENVIRONMENTS
+from tickwork.core.ledger.queues import AFTER_FUNCTION_S, READY_VISIBILITY_S, TICKS, ready
+from tickwork.settings import ENVIRONMENTS, BadSetting
 
 KIND = "AWS::SQS::Queue"
 
@@ -28,6 +30,20 @@ def test_a_queue_is_deployed_as_it_is_defined(prod: Template) -> None:
         assert properties["VisibilityTimeout"] == queue.visibility_s
         assert properties["MessageRetentionPeriod"] == queue.retention_s
         assert properties["RedrivePolicy"]["maxReceiveCount"] == queue.receives_max
+
+
+def test_a_message_of_a_function_stays_hidden_until_the_function_has_ended(templates: dict[str, Template]) -> None:
+    """An event source refuses a function with a longer timeout than its queue's visibility."""
+    found = _by_name(templates["dev"])
+    assert ENVIRONMENTS["dev"].lambda_pools == {"functions": 60}
+    assert found["tickwork-dev-ready-functions"]["VisibilityTimeout"] == 60 + AFTER_FUNCTION_S
+    assert found["tickwork-dev-ready-default"]["VisibilityTimeout"] == READY_VISIBILITY_S
+
+
+@pytest.mark.parametrize("pools", [{"nowhere": 60}, {"push": 60}, {"default": 0}, {"default": 901}])
+def test_a_pool_of_functions_that_cannot_be_is_refused(pools: dict[str, int]) -> None:
+    with pytest.raises(BadSetting, match="lambda_pools"):
+        replace(ENVIRONMENTS["prod"], lambda_pools=pools)
 
 
 def test_a_tick_stays_hidden_as_long_as_the_scanner_may_run(template: Template) -> None:

@@ -1,15 +1,18 @@
 """`make run` ended in every way at random moments: no part outlives it, it starts again, what it accepted is there.
 
-What may be lost is what docs/local.md says: when the endpoint itself is killed, what was written after its last save.
+What may be lost is what docs/local.md says: when the endpoint itself is killed, or the disk is full, what was written
+after its last save.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import resource
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.machine import eventually, free_port
@@ -27,6 +30,12 @@ SLOWER_MAX = 8
 """A start after a kill, against the first one of this machine: it may wait for what is left of its predecessor."""
 SAVES_THE_REST = ("kill -9", "SIGTERM", "SIGHUP", "closed terminal")
 KILLS_THE_ENDPOINT = ("kill -9 of the endpoint", "kill -9 of all")
+DISK_IS_FULL = 0.2
+"""Of the ends of a session that was ready: nothing more can be written to any file of it, as on a full disk."""
+ON_A_FULL_DISK_S = 3.0
+FULL_FIRST = 1
+"""This end is surely one of them: a short trial has it too."""
+CANNOT_SAVE = "the state cannot be saved (is the disk full?)"
 
 
 class Accepted:
@@ -71,6 +80,13 @@ def end(session: TerminalSession, way: str) -> None:
         session.process.send_signal(signum)
 
 
+def fill_the_disk(session: TerminalSession) -> None:
+    """No file of the session can grow from now on, as on a full disk: Python ignores SIGXFSZ, and the write fails."""
+    for pid in processes_of(session.state):
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
 def test_whatever_ends_a_session_nothing_outlives_it_and_nothing_more_is_lost_than_we_say(tmp_path: Path) -> None:
     rng, accepted, state, ways = random.Random(SEED), Accepted(), tmp_path / "state", Counter[str]()
     ports = free_port(), free_port()
@@ -95,10 +111,15 @@ def test_whatever_ends_a_session_nothing_outlives_it_and_nothing_more_is_lost_th
                     del accepted.at_s[timer_id]
                 may_be_lost = set()
                 accepted.create_until(session, time.monotonic() + rng.uniform(0, 4), rng)
+            full = not early and number < TIMES and (number == FULL_FIRST or rng.random() < DISK_IS_FULL)
+            if full:
+                fill_the_disk(session)
+                accepted.create_until(session, time.monotonic() + ON_A_FULL_DISK_S, rng)
+                eventually(session.text, lambda shown: CANNOT_SAVE in shown, within_s=READY_WITHIN_S)
             way = "SIGTERM" if number == TIMES else rng.choice(SAVES_THE_REST + KILLS_THE_ENDPOINT)
             end(session, way)
-            ways[way + (", while it started" if early else "")] += 1
-            if way in KILLS_THE_ENDPOINT:
+            ways[way + (", while it started" if early else ", the disk full" if full else "")] += 1
+            if full or way in KILLS_THE_ENDPOINT:
                 saved_at_s = (state / "aws" / MARK).stat().st_mtime if (state / "aws" / MARK).exists() else 0.0
                 may_be_lost |= {timer_id for timer_id, at_s in accepted.at_s.items() if at_s >= saved_at_s}
             ended_s = time.monotonic()
@@ -108,7 +129,7 @@ def test_whatever_ends_a_session_nothing_outlives_it_and_nothing_more_is_lost_th
         if session is not None:
             session.kill_all()
     print(f"\n{sum(ways.values())} ends: {dict(ways)}")
-    print(f"{len(accepted.at_s)} timers kept, {accepted.lost} lost with a killed endpoint")
+    print(f"{len(accepted.at_s)} timers kept, {accepted.lost} lost with a killed endpoint or a full disk")
     print(f"first start {starts_s[0]:.1f} s, later at most {max(starts_s[1:]):.1f} s", end="; ")
     print(f"all parts gone after at most {max(gone_s):.1f} s")
     assert len(accepted.at_s) > TIMES, "next to nothing was accepted: nothing was tested"

@@ -25,7 +25,7 @@ class DevSession:
         arguments = ["--port", str(self.port), "--endpoint-port", str(free_port()), "--state", str(self.state)]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tickwork.cli.main", "dev", *arguments],
+                [sys.executable, "-m", "tickwork.cli.main", "dev", "--demo", *arguments],
                 cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )  # fmt: skip
         self.began_s = time.monotonic()
@@ -77,7 +77,7 @@ def test_a_state_that_was_cut_off_is_no_reason_to_begin_without_jobs(tmp_path: P
     for damaged in (whole[: len(whole) // 2], b"", None):
         tables.unlink() if damaged is None else tables.write_bytes(damaged)
         refused = subprocess.run(
-            [sys.executable, "-m", "tickwork.cli.main", "dev", "--state", str(state),
+            [sys.executable, "-m", "tickwork.cli.main", "dev", "--demo", "--state", str(state),
              "--port", str(free_port()), "--endpoint-port", str(free_port())],
             cwd=ROOT, capture_output=True, text=True, timeout=120,
         )  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.runs_world import World
+from tickwork.core.instants import iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, Table
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
@@ -26,7 +27,7 @@ from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 4
+VERSION = 6
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -50,6 +51,7 @@ def record() -> dict[str, list[Any]]:
     _jobs(world)
     _runs(world)
     _slots(world)
+    _frozen(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     ready = [json.loads(message.body) for queue, message in world.outbox.sent if queue != "ticks"]
@@ -172,6 +174,19 @@ def _slots(world: World) -> None:
         read = breaker.Breaker.from_item(world.ports.store.get(RESOURCES, key))
     occurrence = world.until_due("shop:unsafe")
     world.complete(occurrence, world.must_start(occurrence).token)  # and the job's `last` says so
+
+
+def _frozen(world: World) -> None:
+    """A start that a hard calendar puts off."""
+    begin_ms = world.clock.at_ms // 60_000 * 60_000 + 120_000
+    span = {"from": iso(begin_ms)[:16], "to": iso(begin_ms + 600_000)[:16]}
+    calendars.put_calendar(world.ports, "shop", "freeze", {"zone": "UTC", "ranges": [span], "hard": True}, None)
+    spec = {"cron": "* * * * *", "zone": "UTC", "calendars": {"exclude": ["freeze"]}}
+    registering.create_job(world.ports, _new(world, "frozen", spec, Work("default", "job")))
+    world.after(150)
+    for _ in range(3):
+        world.scan()
+        world.after(1)
 
 
 def write() -> None:

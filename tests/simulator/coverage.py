@@ -29,7 +29,8 @@ _WORKERS = (
 )
 _READERS = (
     *("jobs listed", "runs listed", "dead letters listed", "run cancelled by time"),
-    *("calendar created", "calendar changed"),
+    *("calendar created", "calendar changed", "item pending -> waiting", "item waiting -> waiting"),
+    *("start declined put_off", "started after a freeze"),
 )
 
 REQUIRED = (

@@ -42,6 +42,9 @@ SHARES: dict[str, float] = {
 }
 """How often each element is on, in the seeds that have any."""
 _PLAIN_SEEDS = 0.3
+_MORE_FREEZES = 4
+_HARD = 0.6
+"""Of the calendars: what is late waits for their end, too. Drawn apart, so that the others keep their histories."""
 
 SECOND_POOL, REAL_POOL, LEASED_POOL, LAMBDA_POOL = "bulk", "real", "leased", "lambda"
 CALENDAR = "works"
@@ -189,7 +192,18 @@ def _calendars(rng: Random, shape: Shape, team: str, pending: frozenset[str]) ->
         forever = {"from": "2026-01-01", "to": "2149-12-31"}
         plans.append(CalendarPlan(at_ms, team, {"zone": "UTC", "ranges": [forever]}, is_bad=True))
         plans.append(CalendarPlan(at_ms + rng.randrange(20, 90) * SECOND_MS, team, plans[0].spec))
-    return tuple(plans)
+    apart = Random(f"hard {team} {shape.start_ms} {shape.safety_ms} {plans[-1].at_ms}")
+    return tuple(_hard(apart, shape, plans) if apart.random() < _HARD else plans)
+
+
+def _hard(rng: Random, shape: Shape, plans: list[CalendarPlan]) -> list[CalendarPlan]:
+    """The calendar as one that nothing starts in, with some short freezes more, which it has from the beginning."""
+    begins = [shape.start_ms + rng.randrange(shape.safety_ms) for _ in range(_MORE_FREEZES)]
+    more = [_range(at_ms, at_ms + rng.choice((0, 1)) * MINUTE_MS) for at_ms in begins]
+    return [
+        replace(plan, spec={**plan.spec, "hard": True, "ranges": [*plan.spec.get("ranges", ()), *more]})
+        for plan in plans
+    ]
 
 
 def _range(begin_ms: int, end_ms: int) -> dict[str, str]:

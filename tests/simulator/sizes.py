@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
+from tickwork.core.runs import putting_off
+
 _WRITES_MIN = 46
 """A step may record as many skips as `chain.SKIPS_PER_STEP_MAX`, and needs a few writes more: fewer would not fit."""
 
@@ -27,6 +29,10 @@ SIZES: dict[str, int] = {
 """Bounds of flows by name, and how each goes with the page of a world: so many times, or (0) the least that works."""
 
 
+LOOK_AGAIN_MS = 50_000
+"""Of a start that a freeze has put off: a history lasts some minutes, and a mistaken freeze may be of a century."""
+
+
 def bounds(name: str) -> list[ModuleType]:
     """The modules of flows that have a bound of this name."""
     flows = [module for path, module in sorted(sys.modules.items()) if path.startswith("tickwork.flows.")]
@@ -36,7 +42,8 @@ def bounds(name: str) -> list[ModuleType]:
 @contextmanager
 def turned_down(page: int) -> Iterator[None]:
     """The bounds for a world with pages of `page` items, for the length of the block; 0 leaves them as they are."""
-    standing = []
+    standing = [(putting_off, "LOOK_AGAIN_MS", putting_off.LOOK_AGAIN_MS)]
+    putting_off.LOOK_AGAIN_MS = LOOK_AGAIN_MS
     for name, times in SIZES.items() if page else ():
         for module in bounds(name):
             standing.append((module, name, getattr(module, name)))

@@ -47,7 +47,7 @@ class TerminalSession:
         master, slave = pty.openpty()
         ports = ["--port", str(port), "--endpoint-port", str(endpoint_port)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tickwork.cli.main", "dev", *ports, "--state", str(state), *options],
+            [sys.executable, "-m", "tickwork.cli.main", "dev", "--demo", *ports, "--state", str(state), *options],
             cwd=ROOT, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm"},
             start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip

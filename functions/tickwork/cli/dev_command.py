@@ -1,4 +1,4 @@
-"""`tickwork dev`: everything on this machine, with a demo; and the processes that it is made of."""
+"""`tickwork dev`: everything on this machine; and the processes that it is made of."""
 
 from __future__ import annotations
 
@@ -23,20 +23,50 @@ DEFAULT_ENDPOINT_PORT = 4566
     "--state", type=click.Path(file_okay=False, path_type=Path), default=Path(".tickwork"), show_default=True,
     help="Where state and logs are kept.",
 )  # fmt: skip
-@click.option("--demo/--no-demo", default=True, show_default=True, help="Register the demo's jobs and holds.")
+@click.option("--demo/--no-demo", default=False, help="Register the demo's jobs and holds, and run its worker.")
+@click.option(
+    "--pool", "pools", multiple=True, metavar="NAME", help="A pool to have, beside `default`; may be repeated."
+)
+@click.option(
+    "--worker", "workers", multiple=True, metavar="POOL=MODULE:APP",
+    help="A worker of yours to run, started again when it dies; may be repeated.",
+)  # fmt: skip
 @click.option("--seconds", type=float, help="End by itself after this long.")
 @click.option("--stop", is_flag=True, help="End the session that uses --state, wherever it runs, and wait for it.")
-def dev_command(port: int, endpoint_port: int, state: Path, demo: bool, seconds: float | None, stop: bool) -> None:
-    """Run tickwork on this machine: an AWS endpoint, the API, the windows, a worker, a live table. Ctrl-C ends it."""
+def dev_command(
+    port: int,
+    endpoint_port: int,
+    state: Path,
+    demo: bool,
+    pools: tuple[str, ...],
+    workers: tuple[str, ...],
+    seconds: float | None,
+    stop: bool,
+) -> None:
+    """Run tickwork on this machine: an AWS endpoint, the API, the windows, your workers, a live table. Ctrl-C ends it.
+
+    Jobs are registered with `tickwork jobs create`, and kept in --state from session to session.
+    """
     from tickwork.core.errors import TickworkError
+    from tickwork.local.environment import endpoint_python
     from tickwork.local.occupancy import end_session_of
+    from tickwork.local.pools import pool_and_app
     from tickwork.local.session import Session
 
     try:
         if stop:
             say(end_session_of(state))
             return
-        Session(port=port, endpoint_port=endpoint_port, state=state, demo=demo).run(seconds)
+        session = Session(
+            port=port,
+            endpoint_port=endpoint_port,
+            state=state,
+            python=endpoint_python(say),
+            demo=demo,
+            pools=pools,
+            workers=[pool_and_app(worker) for worker in workers],
+        )
+        session.run(seconds)
     except TickworkError as error:
         raise click.ClickException(str(error)) from error
 

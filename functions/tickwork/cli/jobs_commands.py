@@ -145,10 +145,26 @@ def _schedule(options: dict[str, Any]) -> Any:
 
 
 def read_json(text: str, option: str) -> Any:
+    """JSON as the API reads it: a key that stands twice is refused here, where the last one would win unseen."""
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except _Twice as error:
+        raise click.UsageError(f"{option} has the key {error.args[0]!r} twice in one object: write it once") from None
+    except (RecursionError, ValueError) as error:
         raise click.UsageError(f"{option} is not JSON: {error}") from None
+
+
+class _Twice(Exception):
+    pass
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(key)
+        found[key] = value
+    return found
 
 
 @jobs_group.command("list")

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tickwork.cli.jobs_commands import read_json
-from tickwork.cli.output import show_facts, show_json, show_table, with_api_options
-from tickwork.client import ApiClient, path_of
+from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
+from tickwork.client import ApiClient, ApiUnreachable, new_client_key, path_of
 from tickwork.core.schedule.duration import read_duration_s
 from tickwork.core.schedule.refusal import ScheduleRefused
 
@@ -44,7 +44,7 @@ class Delay(click.ParamType[float]):
 @click.option("--at", help="An instant, such as 2026-12-01T09:00:00Z; without an offset it needs --tz.")
 @click.option("--tz", "--zone", "zone", help="IANA time zone of --at.")
 @click.option("--payload", "payload_json", help="JSON, handed to the job function.")
-@click.option("--client-key", help="Makes a repeated call return the first timer.")
+@click.option("--client-key", help="Makes a repeated call return the first timer [a new one].")
 @with_api_options
 def create(payload_json: str | None, pool: str, handler: str, api: str | None, as_json: bool, **options: Any) -> None:
     """Create a timer.
@@ -56,7 +56,14 @@ def create(payload_json: str | None, pool: str, handler: str, api: str | None, a
     body["target"] = {"pool": pool, "handler": handler}
     if payload_json is not None:
         body["payload"] = read_json(payload_json, "--payload")
-    timer = ApiClient(api).post("/timers", body, repeat="client_key" in body)
+    key = body.setdefault("client_key", new_client_key())
+    try:
+        timer = ApiClient(api).post("/timers", body)
+    except ApiUnreachable as error:
+        again = f"it may have been created: to ask for the same timer again, add --client-key {key}"
+        raise ApiUnreachable(f"{error}; {again}") from error
+    for warning in timer.get("warnings", ()):
+        say(f"warning: {warning}", err=True)
     if as_json:
         show_json(timer)
     else:

@@ -27,7 +27,7 @@ from typing import Self
 import urllib3
 
 from tickwork.core.errors import TickworkError
-from tickwork.local import guard, snapshots
+from tickwork.local import environment, guard, snapshots
 
 PROGRAM = Path(__file__).with_name("emulator.py")
 SERVICES = ("dynamodb", "sqs")
@@ -231,10 +231,5 @@ def is_healthy(url: str) -> bool:
 
 
 def default_python() -> Path:
-    """The interpreter of MiniStack's environment: beside the one that runs us, or where TICKWORK_MINISTACK says."""
-    named = os.environ.get("TICKWORK_MINISTACK")
-    if named:
-        return Path(named)
-    beside = Path(sys.prefix).parent / ".venv-ministack" / "bin" / "python"
-    found = shutil.which("ministack-python")
-    return beside if beside.exists() or not found else Path(found)
+    """The interpreter of the endpoint's environment, in a clone: whether it is there is asked when it starts."""
+    return environment.existing() or Path(sys.prefix).parent / ".venv-ministack" / "bin" / "python"

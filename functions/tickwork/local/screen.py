@@ -23,6 +23,23 @@ ROWS = 18
 SHOWN_MINUTES = 3
 """How far the table looks back: a few partitions of the ledger each second, not its whole past."""
 
+_HINTS = (
+    "tickwork jobs create mine:hello --rate '10 seconds' --pool default --handler hello",
+    "tickwork worker jobs.py:app --pool default --lease",
+    "tickwork timers create --team mine --pool default --handler hello --delay 5 --payload '{}'",
+    "tickwork runs list --limit 10",
+    "curl -s API_URL/jobs/mine:hello/runs",
+)
+_DEMO_HINTS = (
+    "tickwork runs list --limit 10",
+    'tickwork next "0 2 * * *" --tz America/New_York --count 5',
+    "tickwork timers create --team payments --pool payments --handler hold-expired \\",
+    """    --delay 5 --payload '{"seat": "1A"}'""",
+    "tickwork jobs show payments:nightly-settlement",
+    "curl -s API_URL/jobs/payments:rate-feed/runs",
+    "curl -s 'API_URL/runs?status=succeeded&limit=3'",
+)
+
 _STYLES = {"succeeded": "green", "running": "cyan", "queued": "yellow", "dead": "bold red", "waiting": "magenta"}
 
 
@@ -41,27 +58,19 @@ class Screen:
     def say(self, text: str) -> None:
         self._show(lambda: self._console.print(Text.assemble(("tickwork", "bold"), "  ", plain_lines(text))))
 
-    def hints(self) -> None:
+    def hints(self, *, demo: bool) -> None:
         """What to try next, ready to be copied."""
-        lines = [
-            "",
-            f"Try, in another terminal (`{self._first()}` first):",
-            "  tickwork runs list --limit 10",
-            '  tickwork next "0 2 * * *" --tz America/New_York --count 5',
-            "  tickwork timers create --team payments --pool payments --handler hold-expired \\",
-            """      --delay 5 --payload '{"seat": "1A"}'""",
-            "  tickwork jobs show payments:nightly-settlement",
-            f"  curl -s {self._url}/jobs/payments:rate-feed/runs",
-            f"  curl -s '{self._url}/runs?status=succeeded&limit=3'",
-            "Ctrl-C ends it; the state stays, and what comes due meanwhile is caught up at the next start.",
-            "",
-        ]
+        tries = _DEMO_HINTS if demo else _HINTS
+        lines = ["", f"Try, in another terminal{self._first(demo)}:"]
+        lines += [f"  {line}".replace("API_URL", self._url) for line in tries]
+        lines += ["Ctrl-C ends it; the state stays, and what comes due meanwhile is caught up at the next start.", ""]
         self._show(lambda: self._console.print(Text("\n".join(lines))))
 
-    def _first(self) -> str:
-        """What makes another terminal find the command, and this API where it is not at the usual port."""
-        activate = ". .venv/bin/activate"
-        return activate if self._url == DEFAULT_URL else f"{activate}; export TICKWORK_API_URL={self._url}"
+    def _first(self, demo: bool) -> str:
+        """What makes another terminal find the command of a clone, and this API where it is not at the usual port."""
+        first = [". .venv/bin/activate"] if demo else []
+        first += [] if self._url == DEFAULT_URL else [f"export TICKWORK_API_URL={self._url}"]
+        return f" (`{'; '.join(first)}` first)" if first else ""
 
     def update(self) -> None:
         """Show the runs of the last minutes as they now are."""

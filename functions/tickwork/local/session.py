@@ -7,13 +7,16 @@ import secrets
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
 from tickwork.aws.provision import create_all
 from tickwork.aws.wiring import dynamodb_client, sqs_client
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
-from tickwork.local import demo, endpoint
+from tickwork.local import demo as demo_jobs
+from tickwork.local import endpoint
+from tickwork.local import pools as local_pools
 from tickwork.local.endpoint import Endpoint
 from tickwork.local.occupancy import PREDECESSOR_WITHIN_S, NotStarted, only_session_of, require_free
 from tickwork.local.processes import Child, Supervisor
@@ -28,24 +31,37 @@ SETTINGS = Settings(
     prefix="tickwork-dev",
     shards=4,
     slices=2,
-    pools="default,payments,push",
     retention_days=7,
     push_private=True,  # the receiver of one who tries it out is on this machine
 )
 
 
 class Session:
-    """Endpoint, tables, API, windows, pusher, worker, demo, screen: started in this order, ended in the other."""
+    """Endpoint, tables, API, windows, pusher, workers, demo, screen: started in this order, ended in the other."""
 
-    def __init__(self, *, port: int, endpoint_port: int, state: Path, demo: bool) -> None:
+    def __init__(
+        self,
+        *,
+        port: int,
+        endpoint_port: int,
+        state: Path,
+        python: Path | None = None,
+        demo: bool = False,
+        pools: Sequence[str] = (),
+        workers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """`python`: of the endpoint's environment. `workers`: pool and MODULE:APP of each worker to run."""
         self._port, self._state, self._demo = port, state.absolute(), demo
+        self._workers = [*workers, (demo_jobs.POOL, f"{DEMO_WORKER}:app")] if demo else list(workers)
+        self._pools = (*pools, *(pool for pool, _ in self._workers))
+        self._settings = SETTINGS
         self._endpoint = Endpoint(
-            python=endpoint.default_python(),
+            python=python,
             port=endpoint_port,
             state=self._state / "aws",
             log=self._state / "logs" / "endpoint.log",
         )
-        self._supervisor = Supervisor(self._children())
+        self._supervisor = Supervisor([])
         self._ending = threading.Event()
         self._screen = Screen(self.url)
         self._warned = False
@@ -61,6 +77,8 @@ class Session:
             within_s = PREDECESSOR_WITHIN_S if killed_before else 0.0
             require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT", within_s)
             require_free(self._port, "the API", "PORT", within_s)
+            self._settings = local_pools.noted(self._state, self._pools, SETTINGS)
+            self._supervisor = Supervisor(self._children())
             self._run(seconds)
 
     def _run(self, seconds: float | None) -> None:
@@ -82,17 +100,18 @@ class Session:
 
     def _start(self) -> None:
         if self._demo and not DEMO_WORKER.exists():
-            raise NotStarted("the demo's worker is in the source tree's examples/: run from there, or with --no-demo")
+            raise NotStarted("the demo's worker is in the source tree's examples/: run from there, or without --demo")
         self._screen.say(f"starting the AWS endpoint on {self._endpoint.url}")
         self._endpoint.start()
-        os.environ.update(endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ())
-        create_all(dynamodb_client(), sqs_client(), SETTINGS)
-        self._screen.say(f"starting the API on {self.url}, the windows, a pusher and a worker")
+        os.environ.update(endpoint.client_environ(self._endpoint.port) | self._settings.to_environ())
+        create_all(dynamodb_client(), sqs_client(), self._settings)
+        served = [f"a worker of {pool}" for pool, _ in self._workers]
+        self._screen.say(f"starting the API on {self.url}, {', '.join(['the windows', 'a pusher', *served])}")
         self._supervisor.start()
         client = self._wait_for_api()
         if self._demo and client is not None:
-            self._screen.say(demo.register(client, str(time.time_ns())))
-        self._screen.hints()
+            self._screen.say(demo_jobs.register(client, str(time.time_ns())))
+        self._screen.hints(demo=self._demo)
 
     def _wait_for_api(self) -> ApiClient | None:
         client = ApiClient(self.url, auth="none")
@@ -127,13 +146,13 @@ class Session:
 
     def _end(self) -> None:
         self._screen.close()
-        self._screen.say("ending: worker, pusher, windows, API, then the endpoint, which saves its state")
+        self._screen.say("ending: workers, pusher, windows, API, then the endpoint, which saves its state")
         self._supervisor.stop()
         if not self._endpoint.stop():
             self._screen.say("the endpoint had to be killed: what was written since its last save is lost")
 
     def _children(self) -> list[Child]:
-        environ = endpoint.client_environ(self._endpoint.port) | SETTINGS.to_environ()
+        environ = endpoint.client_environ(self._endpoint.port) | self._settings.to_environ()
         environ |= {"TICKWORK_API_URL": self.url, "DEMO_BOOKS": str(self._state / "demo-books.sqlite")}
         logs = self._state / "logs"
         children = [
@@ -141,9 +160,9 @@ class Session:
             Child("windows", ("serve", "windows"), environ, logs / "windows.log"),
             Child("pusher", ("serve", "push"), environ | self._push_secrets(), logs / "push.log"),
         ]
-        if self._demo:
-            arguments = ("worker", f"{DEMO_WORKER}:app", "--pool", demo.POOL)
-            children.append(Child("worker", arguments, environ, logs / "worker.log"))
+        for number, (pool, app) in enumerate(self._workers):
+            log = logs / (f"worker-{number}.log" if number else "worker.log")
+            children.append(Child(f"worker {app} of {pool}", ("worker", app, "--pool", pool), environ, log))
         return children
 
     def _push_secrets(self) -> dict[str, str]:

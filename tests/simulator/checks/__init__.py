@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
+from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.skips import SkipChecks
@@ -40,6 +41,7 @@ class Checks:
         self.slots = SlotChecks(world)
         self.skips = SkipChecks(world, self.told)
         self.lags = LagChecks(world)
+        self.freezes = FreezeChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -57,6 +59,7 @@ class Checks:
                 self.slots.job_changed(after)
             elif table is CALENDARS:
                 self.chains.calendar_changed(after)
+                self.freezes.calendar_changed(after)
         self.chains.settled(process, changes)
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)

@@ -68,7 +68,8 @@ class LagChecks:
 
     def started(self, ref: str, run: Item) -> None:
         """A first attempt has started: on time, but for what its seed's faults may cost it."""
-        if not self._judged or run["attempt"] != 1 or run.get("slots"):  # one with slots may have waited for them
+        has_waited = run.get("slots") or run.get("put_off")  # perhaps for a slot; for the end of a freeze
+        if not self._judged or run["attempt"] != 1 or has_waited:
             return
         since_ms = max(int(run["sk"][:10]) * SECOND_MS, run.get("created_at_ms", 0))
         lag_ms = self._until_ms(run) - since_ms

@@ -24,7 +24,9 @@ _ALLOWED = frozenset(
         ("pending", "skipped"),
         ("pending", "cancelled"),
         ("pending", "spent"),
+        ("pending", "waiting"),
         ("waiting", "running"),
+        ("waiting", "waiting"),
         ("running", "running"),
         ("running", "succeeded"),
         ("running", "waiting"),
@@ -179,6 +181,7 @@ class LedgerChecks:
         self._unsafe_once(process, ref, after)
         self._world.checks.lags.started(ref, after)
         self._world.checks.skips.started(process, ref, after)
+        self._world.checks.freezes.started(process, ref, after)
 
     def _unsafe_once(self, process: Process, ref: str, after: Item) -> None:
         """What is unsafe is started once and never again by itself; a person may replay it."""

@@ -13,6 +13,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import Is, Update, all_of
 from tickwork.core.runs import attempts, endings
 from tickwork.core.runs.attempts import Declined, Try
+from tickwork.flows.dispatch import firing
 from tickwork.flows.runs import finishing, worker_calls
 from tickwork.worker.process import Worker
 
@@ -115,11 +116,25 @@ def _heartbeats_end_with_the_stop() -> Sequence[Patch]:
     return [(Worker, "stop", wrong)]
 
 
+def _start_does_not_mind_freezes() -> Sequence[Patch]:
+    return [(worker_calls, "_unless_frozen", lambda *arguments: arguments[-1])]
+
+
+def _nobody_minds_freezes() -> Sequence[Patch]:
+    return [*_start_does_not_mind_freezes(), *_dispatch_does_not_mind_freezes()]
+
+
+def _dispatch_does_not_mind_freezes() -> Sequence[Patch]:
+    return [(firing, "hold_back", lambda _, messages, *rest: list(messages))]
+
+
 BUGS = (
     Bug("an interrupted attempt counts", _interruption_counts),
     Bug("a late heartbeat revives a run that was handed back", _late_beat_revives),
     Bug("a run is handed back whoever holds it", _hands_back_whoever_holds),
     Bug("heartbeats end when a shutdown begins", _heartbeats_end_with_the_stop),
+    Bug("a worker starts in a freeze what was queued before it", _start_does_not_mind_freezes),
+    Bug("nobody minds a freeze", _nobody_minds_freezes),
     Bug("delete the message of a lost claim", _lost_claim_discards),
     Bug("start whatever the status", _start_whatever_status),
     Bug("take a run from a live attempt", _steal_live_attempt),

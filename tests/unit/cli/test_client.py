@@ -153,3 +153,52 @@ def test_the_command_line_tells_what_came_of_the_tries_and_not_each_of_them(
     assert len(Script.asked) == TRIES_MAX
     assert shown.stderr.count("the tables are busy") == 1
     assert not [record for record in caplog.records if record.name.startswith("urllib3")]
+
+
+@pytest.mark.parametrize("first", [AWAY, BUSY, (429, {}, "{}")])
+def test_a_timer_has_one_client_key_on_all_tries_of_one_wish_and_another_on_the_next(
+    api: ApiClient, first: Answer
+) -> None:
+    for _ in range(2):
+        Script.answers[:] = [first, OK]
+        api.post("/timers", {"delay_s": 5})
+    keys = [body["client_key"] for _, _, body in Script.asked]
+    assert keys[0] == keys[1] != keys[2] == keys[3]
+
+
+def test_each_timer_of_a_batch_has_a_client_key_and_keeps_the_one_it_was_given(api: ApiClient) -> None:
+    Script.answers[:] = [BUSY, OK]
+    asked = {"timers": [{"delay_s": 5}, {"delay_s": 5}, {"delay_s": 5, "client_key": "order-1"}]}
+    api.post("/timers:batch", asked)
+    (_, _, one), (_, _, other) = Script.asked
+    keys = [timer["client_key"] for timer in one["timers"]]
+    assert one == other
+    assert len(set(keys)) == 3
+    assert keys[2] == "order-1"
+    assert asked["timers"][0] == {"delay_s": 5}, "what the caller holds is not touched"
+
+
+def test_a_timer_that_is_sent_once_goes_as_it_was_given(api: ApiClient) -> None:
+    Script.answers[:] = [OK]
+    api.post("/timers", {"delay_s": 5}, repeat=False)
+    assert Script.asked[0][2] == {"delay_s": 5}
+
+
+def test_the_command_line_says_how_to_ask_for_the_same_timer_again(server: str) -> None:
+    Script.asked.clear()
+    Script.answers[:] = [AWAY]
+    create = ("timers", "create", "--team", "shop", "--pool", "default", "--handler", "h", "--delay", "5")
+    told = run(server, *create)
+    (key,) = {body["client_key"] for _, _, body in Script.asked}
+    assert told.exit_code == 3
+    assert f"--client-key {key}" in told.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '[{"c": 1}, {"c": 1, "c": 2}]'])
+def test_json_on_the_command_line_with_one_key_twice_is_refused_by_its_name(server: str, text: str) -> None:
+    Script.asked.clear()
+    create = ("timers", "create", "--team", "shop", "--pool", "default", "--handler", "h", "--delay", "5")
+    told = run(server, *create, "--payload", text)
+    assert told.exit_code == 2
+    assert "twice in one object" in told.stderr
+    assert Script.asked == []

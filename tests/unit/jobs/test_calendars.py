@@ -8,9 +8,12 @@ import pytest
 
 from tests.support.http import ApiUnderTest
 from tests.unit.api.test_jobs_and_timers import create_job, move, ready, windows
+from tickwork.core.instants import parse_iso
+from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Update
-from tickwork.core.schedule import RULES_VERSION
+from tickwork.core.runs.putting_off import put_off_pending
+from tickwork.core.schedule import RULES_VERSION, Freeze
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.ports import Ports
 
@@ -135,11 +138,26 @@ def test_an_occurrence_planned_by_older_rules_of_ours_is_computed_anew(api: ApiU
     assert f"rules-{RULES_VERSION}" in item["planned_with"]
 
 
-def test_a_calendar_is_not_taken_as_hard_while_what_is_late_does_not_wait_for_its_end(api: ApiUnderTest) -> None:
-    status, problem = put(api, FREEZE | {"hard": True}, "payments:hard")
-    assert (status, problem["errors"][0]["field"]) == (422, "hard")
-    assert "leave it out" in problem["errors"][0]["remedy"]
-    assert put(api, FREEZE | {"hard": False}, "payments:soft")[0] == 200
+def test_a_hard_calendar_is_taken_and_the_run_that_waits_for_it_tells_since_when_and_until(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    assert put(api, FREEZE | {"hard": True}, "payments:freeze")[0] == 200
+    assert api.call("GET", "/calendars/payments:freeze")[1]["hard"] is True
+    create_job(api, schedule=SOON | {"cron": "0 17 * * *"}, tolerance_s=0, exact_reason="books close")
+    (item,) = ports.store.scan(TIMERS, limit=9, after=None)[0]
+    run = Run.from_item(item)
+    now_ms = parse_iso("2026-10-30T18:10:00Z")
+    moved = put_off_pending(
+        run, Freeze("freeze", parse_iso("2026-10-30T19:00:00Z")), parse_iso("2026-10-30T19:00:00Z"), now_ms
+    )
+    ports.store.commit(moved.writes)
+
+    (shown,) = api.call("GET", "/jobs/payments:rates/runs")[1]["runs"]
+
+    assert (shown["status"], shown["attempt"], shown["retry_at"]) == ("waiting", 0, "2026-10-30T19:00:00Z")
+    assert shown["put_off"] == [
+        {"attempt": 1, "calendar": "freeze", "since": "2026-10-30T18:10:00.000Z", "until": "2026-10-30T19:00:00Z"}
+    ]
 
 
 def test_a_preview_of_the_past_tells_what_would_have_happened(api: ApiUnderTest) -> None:

@@ -11,12 +11,14 @@ import pytest
 from tests.support.runs_world import World
 from tickwork.core.audit import passes
 from tickwork.core.errors import InvariantViolated
+from tickwork.core.instants import iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.lifecycle import ABSENT, DEAD, PENDING, RUNNING, WAITING
 from tickwork.core.ledger.work import RetryPolicy, Work
+from tickwork.core.runs import putting_off
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.jobs import registering
+from tickwork.flows.jobs import calendars, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import cancelling, dead_letters, worker_calls
 
@@ -117,6 +119,34 @@ def _miss(world: World) -> None:
         world.after(1)
 
 
+def _freeze(world: World, seconds: int) -> None:
+    """A job of every minute whose last occurrence before a freeze of ten minutes is late: it is put off, for so many
+    seconds at a time."""
+    begin_ms = world.clock.at_ms // 60_000 * 60_000 + 120_000
+    span = {"from": iso(begin_ms)[:16], "to": iso(begin_ms + 600_000)[:16]}
+    calendars.put_calendar(world.ports, "shop", "freeze", {"zone": "UTC", "ranges": [span], "hard": True}, None)
+    spec = {"cron": "* * * * *", "zone": "UTC", "calendars": {"exclude": ["freeze"]}}
+    parsed = parse_schedule(spec, now_ms=world.clock.at_ms, job_id="shop:x").spec
+    registering.create_job(world.ports, NewJob("shop", "x", parsed, Work("default", "job"), 0, CatchUp(), "f"))
+    world.after(150)
+    for _ in range(3):
+        world.scan()
+        world.after(seconds)
+
+
+def _put_off(world: World) -> None:
+    _freeze(world, 1)
+
+
+def _put_off_again(world: World) -> None:
+    """The freeze lasts longer than a start is put off for."""
+    standing, putting_off.LOOK_AGAIN_MS = putting_off.LOOK_AGAIN_MS, 60_000
+    try:
+        _freeze(world, 70)
+    finally:
+        putting_off.LOOK_AGAIN_MS = standing
+
+
 FLOWS: dict[tuple[str, str], Callable[[World], None]] = {
     (ABSENT, lifecycle.MATERIALISE): _create,
     (ABSENT, lifecycle.SKIP): _miss,
@@ -125,7 +155,9 @@ FLOWS: dict[tuple[str, str], Callable[[World], None]] = {
     (PENDING, lifecycle.CANCEL): _cancel,
     (PENDING, lifecycle.SPEND): _start_again,
     (PENDING, lifecycle.EXPIRE): _expire,
+    (PENDING, lifecycle.PUT_OFF): _put_off,
     (WAITING, lifecycle.START): _start_again,
+    (WAITING, lifecycle.PUT_OFF): _put_off_again,
     (WAITING, lifecycle.CANCEL): _cancel_waiting,
     (RUNNING, lifecycle.RECLAIM): _reclaim,
     (RUNNING, lifecycle.HEARTBEAT): _beat,

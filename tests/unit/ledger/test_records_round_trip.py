@@ -29,6 +29,7 @@ BARE = {
 TIMES = {"started_at_ms": 1, "ended_at_ms": 2}
 ATTEMPT = TIMES | {"attempt": 1, "token": 1, "worker": "w", "outcome": "failed", "error": ""}
 REPLAY = {"by": "ann", "reason": "again", "at_ms": 3, "after_attempt": 1, "died_of": "failed for good"}
+PUT_OFF = {"attempt": 1, "calendar": "freeze", "since_ms": 1, "until_ms": 2}
 LAST = {"run_id": KEY.run_id, "status": "dead", "scheduled_at_ms": 1_800_000_000_000, "ended_at_ms": 1_800_000_006_000}
 CHOSEN: dict[str, Any] = {
     "key": KEY,
@@ -36,6 +37,7 @@ CHOSEN: dict[str, Any] = {
     "status": lifecycle.SKIPPED,
     "attempts": (ATTEMPT,),
     "replays": (REPLAY,),
+    "put_off": (PUT_OFF,),
     "last": LAST,
     "catch_up": CatchUp("last", 2, 90),
     "late_at": "30000000#0003#1800000005#payments",

@@ -15,9 +15,10 @@ from tickwork.core.jobs import occurrences as job_occurrences
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import (
+    Freeze,
     ScheduleRefused,
     first_due,
-    hard_freeze_until,
+    hard_freeze,
     next_after,
     occurrences,
     parse_calendar,
@@ -216,11 +217,11 @@ def test_a_hard_calendar_says_when_a_late_start_may_go_on() -> None:
     next_one = {"name": "next", "dates": ["2026-01-05"], "hard": True}
     known = {one["name"]: parse_calendar(one) for one in (hard, next_one)}
     friday = parse_iso("2026-01-02T19:00:00Z")
-    assert hard_freeze_until({"freeze": known["freeze"]}, friday) == parse_iso("2026-01-05T06:00:00Z")
-    assert hard_freeze_until(known, friday) == parse_iso("2026-01-06T00:00:00Z"), "one takes over from the other"
-    assert hard_freeze_until(known, parse_iso("2026-01-02T17:59:59Z")) is None
-    assert hard_freeze_until({"freeze": parse_calendar(FREEZE)}, friday) is None, "a soft one lets lateness in"
-    assert hard_freeze_until({}, friday) is None
+    assert hard_freeze({"freeze": known["freeze"]}, friday) == Freeze("freeze", parse_iso("2026-01-05T06:00:00Z"))
+    assert hard_freeze(known, friday) == Freeze("freeze", parse_iso("2026-01-06T00:00:00Z")), "one takes over"
+    assert hard_freeze(known, parse_iso("2026-01-02T17:59:59Z")) is None
+    assert hard_freeze({"freeze": parse_calendar(FREEZE)}, friday) is None, "a soft one lets lateness in"
+    assert hard_freeze({}, friday) is None
 
 
 # --- 6: the second of the registration ------------------------------------------------------------------------------
@@ -369,3 +370,29 @@ def test_saying_the_same_twice_is_no_matter() -> None:
     rule = "DTSTART;TZID=Europe/Berlin:20260105T090000\nRRULE:FREQ=DAILY;UNTIL=20260110T080000Z"
     spec = {"rrule": rule, "zone": "Europe/Berlin", "end": "2026-01-10T08:00:01Z", "start_local": "2026-01-05T09:00:00"}
     assert warnings_of(parse_schedule(spec, now_ms=parse_iso("2026-01-01T00:00:00Z"))) == ()
+
+
+DUBLIN = {"name": "nights", "zone": "Europe/Dublin", "weekly": [{"from": "sun 01:45", "to": "sun 02:45"}]}
+BOTH = {"fold": "both"}
+LATE = {"cron": "15,45 1 * * 6-7", "zone": "Antarctica/Troll", "dst": BOTH, "calendars": {"exclude": ["nights"]}}
+FROM_A_REPEATED_HOUR = [
+    {"rrule": "DTSTART:20251026T003000Z\nRRULE:FREQ=DAILY", "zone": "America/Nuuk", "dst": BOTH},
+    {"rrule": "DTSTART:20251026T003000Z\nRRULE:FREQ=WEEKLY", "zone": "Antarctica/Troll", "dst": BOTH},
+    {"rrule": "DTSTART:20240310T013000Z\nRRULE:FREQ=DAILY;COUNT=3", "zone": "Africa/Casablanca", "dst": BOTH},
+    LATE,
+]
+"""Found by the oracle: the first is in the first pass of a repeated hour, or between what its passes exclude."""
+
+
+@pytest.mark.parametrize("spec", FROM_A_REPEATED_HOUR)
+def test_looking_back_finds_what_looking_ahead_found_where_an_hour_comes_twice(spec: dict) -> None:
+    known = {"nights": parse_calendar(DUBLIN)}
+    schedule = read_schedule(spec, now_ms=parse_iso("2024-01-01T00:00:00Z"))
+    ahead, at = [], parse_iso("2024-01-01T00:00:00Z")
+    while (at := next_after(schedule, at, known) or 0) and at < parse_iso("2026-12-31T00:00:00Z"):
+        ahead.append(at)
+    back, at = [], parse_iso("2026-12-31T00:00:00Z")
+    while (at := prev_before(schedule, at, known) or 0) and at > parse_iso("2024-01-01T00:00:00Z"):
+        back.append(at)
+    assert len(ahead) >= 3
+    assert back[::-1] == ahead

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from tickwork.api.fields import Body
-
-
-def _not_hard(hard: bool) -> bool:
-    if hard:
-        raise ValueError(
-            "catch-up and retries do not wait for the end of a calendar's times yet: leave it out; nothing is planned "
-            "in them either way, and pausing the job holds what is late"
-        )
-    return hard
 
 
 class CalendarIn(Body):
@@ -27,4 +18,5 @@ class CalendarIn(Body):
     ranges: list[Any] = Field(default=[])
     weekly: list[Any] = Field(default=[])
     holidays: list[Any] = Field(default=[])
-    hard: Annotated[bool, AfterValidator(_not_hard)] = False
+    hard: bool = Field(default=False)
+    """Whether what is late, or is to be tried again, waits for the end of its times too."""

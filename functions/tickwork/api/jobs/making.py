@@ -3,31 +3,66 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints
 
 from tickwork.api.decoding import validated
-from tickwork.api.fingerprints import fingerprint_of
+from tickwork.api.fingerprints import Fingerprints, fingerprints_of, schedule_meaning
 from tickwork.api.jobs.bodies import JobIn
 from tickwork.api.jobs.views import catch_up_shown
 from tickwork.api.places import fields_under
 from tickwork.api.work import shown, work_of
 from tickwork.core.errors import BadSchedule, InvalidField
-from tickwork.core.ids import check_slug
 from tickwork.core.jobs.definitions import CatchUp, Job
 from tickwork.core.ledger.work import Work
-from tickwork.core.schedule import Schedule, default_tolerance_s, parse_schedule, schedule_from_spec
+from tickwork.core.schedule import (
+    Schedule,
+    default_tolerance_s,
+    parse_schedule,
+    read_schedule,
+    schedule_from_spec,
+)
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.ports import PUSH_POOL, Layout
 
 
 def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
     """A job to register, and its schedule with the warnings to show."""
-    check_slug(body.team, "team")
-    check_slug(body.name, "name")
     with fields_under("schedule"):
         schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
     return _job_of(body, schedule, work_of(body, layout, body.name)), schedule
+
+
+def asked_of(body: JobIn, *kept: object) -> Fingerprints:
+    """What tells this request from others about its job. `kept`: what the job as it stands adds to a change of it."""
+    return fingerprints_of(body, lambda given: _meaning(body, given), *kept)
+
+
+def _meaning(body: JobIn, given: dict[str, Any]) -> dict[str, Any]:
+    meant = given | {"schedule": schedule_meaning(body.schedule, f"{body.team}:{body.name}")}
+    if body.target.handler == body.name:
+        meant["target"] = {name: value for name, value in meant["target"].items() if name != "handler"}
+    if body.tolerance_s is not None and body.tolerance_s == _default_tolerance_s(meant["schedule"]):
+        del meant["tolerance_s"]
+    return meant
+
+
+def _default_tolerance_s(spec: Mapping[str, Any]) -> int | None:
+    """Of a schedule that cannot be read nobody knows: its tolerance then counts as chosen."""
+    try:
+        return default_tolerance_s(schedule_from_spec(spec))
+    except BadSchedule:
+        return None
+
+
+def schedule_again(job: Job, spec: dict[str, Any] | None) -> Schedule:
+    """The schedule of a request that is repeated, as it was read when the job got it: with the same warnings."""
+    since_ms = max(job.created_at_ms, job.scheduled_since_ms)
+    try:
+        return read_schedule(job.schedule if spec is None else spec, now_ms=since_ms, job_id=job.job_id)
+    except BadSchedule:  # an earlier version has accepted it
+        return schedule_from_spec(job.schedule)
 
 
 PLAIN = tuple(
@@ -49,9 +84,27 @@ def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
         schedule=schedule.spec,
         work=work,
         catch_up=CatchUp(**body.catch_up.model_dump()),
-        fingerprint=fingerprint_of(body),
+        fingerprint=asked_of(body).meaning,
         **given | {"tolerance_s": tolerance_s},
     )
+
+
+def change_of(job: Job, given: dict[str, Any]) -> Fingerprints:
+    """What tells a change from others, made of the job as it was or of the job as it changed it: what the request for
+    the whole would be with its tolerance spelt out, and what it keeps without showing it. A time in it is not judged:
+    it may have passed since the change was made."""
+    body = validated(JobIn, _merged(_as_body(job), given))
+    schedule = schedule_meaning(body.schedule, job.job_id)
+    tolerance_s = _default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
+    return asked_of(body.model_copy(update={"tolerance_s": tolerance_s}), *_kept(job, body, given))
+
+
+def _kept(job: Job, body: JobIn, given: dict[str, Any]) -> tuple[str | None, Mapping[str, str] | None]:
+    """(payload kept apart, certificate) of the job that a change leaves as they are."""
+    handler = PUSH_POOL if body.target.url else body.target.handler or job.name
+    is_same_code = (handler, body.target.url or "") == (job.work.handler, job.work.url)
+    certified = job.work.certificate if is_same_code and "certificate" not in given else None
+    return None if "payload" in given else job.work.payload_id, certified
 
 
 def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
@@ -63,18 +116,11 @@ def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) ->
         schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=job.job_id)
     else:
         schedule = schedule_from_spec(job.schedule)
-    handler = PUSH_POOL if body.target.url else body.target.handler or job.name
-    is_same_code = (handler, body.target.url or "") == (job.work.handler, job.work.url)
-    certified = job.work.certificate if is_same_code and "certificate" not in given else None
+    payload_id, certified = _kept(job, body, given)
     work = work_of(body, layout, job.name, certified)
-    payload_id = None if "payload" in given else job.work.payload_id
     if "payload" not in given:
         work = replace(work, payload=job.work.payload, payload_id=payload_id)
-    new = _job_of(body, schedule, work)
-    # What the request would be with its tolerance spelt out, and what it keeps without showing it: the same change
-    # made of the job as it was and of the job as changed is then one, and a change that takes away is another.
-    whole = body.model_copy(update={"tolerance_s": new.tolerance_s})
-    return replace(new, fingerprint=fingerprint_of(whole, payload_id, certified)), schedule
+    return replace(_job_of(body, schedule, work), fingerprint=change_of(job, given).meaning), schedule
 
 
 def _as_body(job: Job) -> dict[str, Any]:
@@ -84,17 +130,9 @@ def _as_body(job: Job) -> dict[str, Any]:
         body.pop(kept_apart, None)
     body |= {"schedule": dict(job.schedule), "catch_up": catch_up_shown(job.catch_up)}
     plain = {name: value for name in PLAIN if (value := getattr(job, name)) != ""}
-    if _has_default_tolerance(job):
+    if job.tolerance_s == _default_tolerance_s(job.schedule):
         plain.pop("tolerance_s", None)
     return body | plain
-
-
-def _has_default_tolerance(job: Job) -> bool:
-    """Of a schedule that cannot be read nobody knows: its tolerance then counts as chosen."""
-    try:
-        return job.tolerance_s == default_tolerance_s(schedule_from_spec(job.schedule))
-    except BadSchedule:
-        return False
 
 
 def _merged(body: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

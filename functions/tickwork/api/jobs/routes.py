@@ -16,7 +16,7 @@ from tickwork.api.jobs.answers import (
     ResumedJob,
 )
 from tickwork.api.jobs.bodies import JobChangeIn, JobIn, JobRunsQuery, NextQuery, PauseIn, PreviewIn, ResumeIn
-from tickwork.api.jobs.making import changed_job, new_job
+from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again
 from tickwork.api.jobs.views import job_view
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
@@ -31,7 +31,7 @@ from tickwork.core.errors import (
     TooLate,
     VersionConflict,
 )
-from tickwork.core.ids import check_slug
+from tickwork.core.ids import check_slug, job_id_of
 from tickwork.core.instants import parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import pause_at
@@ -57,13 +57,21 @@ from tickwork.ports import Ports
 def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     """Register a job.
 
-    The same content again changes nothing; other content under the name is refused: change the job instead.
+    The same request again, at any later time, changes nothing; other content under the name is refused: change the job
+    instead. Requests are the same when they mean the same, however they are written.
     """
-    new, schedule = new_job(call.body, call.ports.layout, call.ports.clock.now_ms())
-    with fields_under("schedule", BadSchedule):
-        job, is_new = registering.create_job(call.ports, new)
-    warnings = [*warnings_of(schedule), *second_reading(call.ports, call.body.schedule, schedule)]
-    return 201 if is_new else 200, _answer(call.ports, job, warnings)
+    ports, body = call.ports, call.body
+    check_slug(body.team, "team")
+    check_slug(body.name, "name")
+    before = registering.registered_before(ports, job_id_of(body.team, body.name), asked_of(body).all)
+    if before is not None:
+        job, is_new, schedule = before, False, schedule_again(before, body.schedule)
+    else:
+        new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
+        with fields_under("schedule", BadSchedule):
+            job, is_new = registering.create_job(ports, new)
+    warnings = [*warnings_of(schedule), *second_reading(ports, body.schedule, schedule)]
+    return 201 if is_new else 200, _answer(ports, job, warnings)
 
 
 def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
@@ -100,7 +108,10 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, JobAnswer]:
         return new
 
     with fields_under("schedule", BadSchedule):
-        job = changing.update_job(ports, call.path["job_id"], body.version, revise)
+        job = changing.update_job(
+            ports, call.path["job_id"], body.version, revise, lambda job: change_of(job, given).all
+        )
+    schedules = schedules or [schedule_again(job, given.get("schedule"))]
     warnings = [warning for schedule in schedules for warning in warnings_of(schedule)]
     for schedule in schedules if "schedule" in given else ():
         warnings += second_reading(ports, given["schedule"], schedule)

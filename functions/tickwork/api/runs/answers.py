@@ -30,6 +30,16 @@ class ReplayShown(TypedDict):
     died_of: str
 
 
+class PutOffShown(TypedDict):
+    """That an attempt had to wait for the end of what a hard calendar excludes."""
+
+    attempt: int
+    calendar: str
+    since: Moment
+    until: Second
+    """When that ends. The attempt comes at `retry_at`, spread over the job's tolerance; it is looked at once a day."""
+
+
 class RunShown(TypedDict):
     """What became of an occurrence, or is to become of it."""
 
@@ -62,6 +72,7 @@ class RunShown(TypedDict):
     reason: str | None
     """Why it ended as it did."""
     attempts: list[AttemptShown]
+    put_off: NotRequired[list[PutOffShown]]
     replays: NotRequired[list[ReplayShown]]
 
 

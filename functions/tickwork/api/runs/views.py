@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.api.runs.answers import AttemptShown, ReplayShown, RunShown
+from tickwork.api.runs.answers import AttemptShown, PutOffShown, ReplayShown, RunShown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.lifecycle import WAITING
 from tickwork.flows.audit.history import RunView
@@ -36,6 +36,8 @@ def run_view(view: RunView) -> RunShown:
         "reason": run.reason or None,
         "attempts": [_attempt(record) for record in run.attempts],
     }
+    if run.put_off:
+        answer["put_off"] = [_put_off(record) for record in run.put_off]
     if run.replays:
         answer["replays"] = [_replay(record) for record in run.replays]
     return answer
@@ -54,6 +56,15 @@ def _attempt(record: Any) -> AttemptShown:
     if "error_class" in record:
         attempt["error_class"] = record["error_class"]
     return attempt
+
+
+def _put_off(record: Any) -> PutOffShown:
+    return {
+        "attempt": record["attempt"],
+        "calendar": record["calendar"],
+        "since": iso_ms(record["since_ms"]),
+        "until": iso(record["until_ms"]),
+    }
 
 
 def _replay(record: Any) -> ReplayShown:

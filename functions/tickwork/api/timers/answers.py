@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
@@ -14,8 +14,35 @@ class TimerShown(RunShown, WorkShown):
     timer_id: str
 
 
+class TimerAnswer(TimerShown):
+    """A timer that this request, or the same one before, has created."""
+
+    warnings: list[str]
+    """What may surprise in its time."""
+
+
+class CreatedTimer(TimerAnswer):
+    """An entry of a batch that is there."""
+
+    created: bool
+    """By this request; false: by the same request before, with the same client_key."""
+
+
+class UncreatedTimer(TypedDict):
+    """What became of an entry of a batch that is not there."""
+
+    created: Literal[False]
+    client_key: NotRequired[str]
+    problem: str
+    """The kind of problem, as the end of a problem document's `type`. `busy`: it was not tried, or it is not known
+    whether it was created; repeat it with its client_key."""
+    field: str | None
+    detail: str
+    remedy: str
+
+
 class TimersAnswer(TypedDict):
-    timers: list[TimerShown]
+    timers: list[CreatedTimer | UncreatedTimer]
     """In the order of the request."""
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
-from tickwork.api.fingerprints import fingerprint_of
+from tickwork.api.fingerprints import fingerprints_of, schedule_meaning
 from tickwork.api.timers.bodies import TimerIn
 from tickwork.api.work import work_of
-from tickwork.core.errors import InvalidField
+from tickwork.core.errors import BadSchedule, CallerError, InvalidField
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second
-from tickwork.core.schedule import first_due, parse_schedule
+from tickwork.core.ledger.work import Work
+from tickwork.core.schedule import ScheduleRefused, first_due, parse_schedule, read_schedule, warnings_of
+from tickwork.flows.runs.client_keys import Asked
 from tickwork.flows.runs.timers import NewTimer
-from tickwork.ports import Layout
+from tickwork.ports import PUSH_POOL, Layout
 
 DELAY_S_MAX = 10**11
 
@@ -27,7 +30,53 @@ def new_timer(body: TimerIn, layout: Layout, now_ms: int, traceparent: str | Non
     work = work_of(body, layout, None)
     if traceparent is not None and _TRACEPARENT.fullmatch(traceparent):
         work = replace(work, traceparent=traceparent)
-    return NewTimer(body.team, fire_at_ms, work, body.client_key, fingerprint_of(body))
+    asked = asked_of(body)
+    return NewTimer(body.team, fire_at_ms, work, body.client_key, asked.fingerprint, asked.as_written)
+
+
+def asked_of(body: TimerIn) -> Asked:
+    """What tells this request from others with its client key. The same delay asked twice is the same request."""
+    found = fingerprints_of(body, lambda given: _meaning(body, given))
+    return Asked(body.team, body.client_key or "", found.meaning, found.words)
+
+
+def _meaning(body: TimerIn, given: dict[str, Any]) -> dict[str, Any]:
+    if body.at is None:
+        return given
+    at = schedule_meaning(_at_spec(body))
+    if at.get("zone") == "UTC" and not str(at["at"]).endswith("Z"):
+        at = {"at": f"{at['at']}Z"}
+    if str(at["at"]).endswith("Z"):
+        at = {"at": at["at"]}  # an instant is the same everywhere
+    return {name: value for name, value in given.items() if name != "zone"} | {"at": at}
+
+
+def _at_spec(body: TimerIn) -> dict[str, Any]:
+    return {"at": body.at} | ({"zone": body.zone} if body.zone else {})
+
+
+def has_passed(error: CallerError) -> bool:
+    """Whether a refusal is about the time that it is, and not about the request: it was one to accept before."""
+    return isinstance(error, ScheduleRefused) and error.reason == "at_in_past"
+
+
+def timer_warnings(body: TimerIn, now_ms: int) -> list[str]:
+    """What may surprise in the time of a timer, as a job's answer tells it of its schedule."""
+    if body.at is None:
+        return []
+    try:
+        return list(warnings_of(read_schedule(_at_spec(body), now_ms=now_ms)))
+    except BadSchedule:  # of a repeat: what an earlier version has accepted
+        return []
+
+
+def work_shown(body: TimerIn, layout: Layout) -> Work:
+    """The work that a request asked for, to show it beside a timer whose record is gone. What this environment would
+    not take any more (a pool of old) is shown by its names alone."""
+    try:
+        return work_of(body, layout, None)
+    except CallerError:
+        return Work(body.target.pool or PUSH_POOL, body.target.handler or PUSH_POOL)
 
 
 def _fire_at(body: TimerIn, now_ms: int) -> int:
@@ -36,7 +85,7 @@ def _fire_at(body: TimerIn, now_ms: int) -> int:
     if body.delay_s is not None:
         due_ms: int | None = ceil_to_second(now_ms + round(min(body.delay_s, DELAY_S_MAX) * SECOND_MS))
     else:
-        schedule = parse_schedule({"at": body.at} | ({"zone": body.zone} if body.zone else {}), now_ms=now_ms)
+        schedule = parse_schedule(_at_spec(body), now_ms=now_ms)
         due_ms = first_due(schedule, now_ms)
     if due_ms is None:
         raise InvalidField("it has passed", field=field, remedy="give a later time, or a delay")

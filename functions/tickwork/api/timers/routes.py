@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.places import fields_under
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.timers.answers import (
     CancelledTimer,
     CancelTimersAnswer,
+    CreatedTimer,
+    TimerAnswer,
     TimersAnswer,
     TimerShown,
     UncancelledTimer,
+    UncreatedTimer,
 )
 from tickwork.api.timers.bodies import CancelIn, TimerIn, TimersIn
-from tickwork.api.timers.making import new_timer
+from tickwork.api.timers.making import asked_of, has_passed, new_timer, timer_warnings, work_shown
 from tickwork.api.timers.views import timer_view
 from tickwork.core.errors import (
     AlreadyExists,
@@ -21,37 +26,115 @@ from tickwork.core.errors import (
     CallerError,
     InvalidField,
     NotFound,
+    OutcomeUnknown,
     PayloadTooLarge,
     TooLate,
 )
 from tickwork.core.ids import split_job_id
+from tickwork.core.ledger.lifecycle import FORGOTTEN
 from tickwork.flows.audit import history
 from tickwork.flows.runs import timers
+from tickwork.flows.runs.timers import Created, Fate, NewTimer
 from tickwork.ports import Ports
 
 
-def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerShown]:
+def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
     """Create a timer.
 
-    With a `client_key` the same request again returns the first timer, and another one with the same key is refused.
+    With a `client_key` the same request again, at any later time, returns the first timer, and another one with the
+    same key is refused. Requests are the same when they mean the same, however they are written.
     """
-    new = new_timer(call.body, call.ports.layout, call.ports.clock.now_ms(), call.traceparent)
-    (created,) = timers.create_timers(call.ports, [new])
-    return 201 if created.is_new else 200, timer_view(created.run)
+    ports, body = call.ports, call.body
+    try:
+        new = new_timer(body, ports.layout, ports.clock.now_ms(), call.traceparent)
+    except CallerError:
+        (before,) = _created_before(ports, [body])
+        if not isinstance(before, Created):
+            raise
+        return 200, _answer(ports, body, before)
+    (created,) = timers.create_timers(ports, [new])
+    return 201 if created.is_new else 200, _answer(ports, body, created)
 
 
 def create_timers(call: Call[TimersIn, NoQuery]) -> tuple[int, TimersAnswer]:
-    """Create up to a hundred timers. Refused as a whole when one is not valid."""
-    now_ms = call.ports.clock.now_ms()
+    """Create up to a hundred timers, each with a fate of its own.
+
+    Refused as a whole when one could not be created at any time, or when none is. One whose time has passed, or whose
+    client_key another timer has, is told so, and costs no other.
+    """
     bodies = call.body.timers
-    new = []
-    for index, one in enumerate(bodies):
-        with fields_under(f"timers.{index}"):
-            new.append(new_timer(one, call.ports.layout, now_ms, call.traceparent))
     _refuse_repeated_keys(bodies)
-    with fields_under("timers" if len(new) > 1 else "timers.0"):
-        created = timers.create_timers(call.ports, new)
-    return 201, {"timers": [timer_view(one.run) for one in created]}
+    fates = _fates(call, bodies)
+    _refuse_if_nothing_is_there(fates)
+    status = 201 if all(isinstance(fate, Created) for fate in fates) else 207
+    return status, {"timers": [_told(call.ports, body, fate) for body, fate in zip(bodies, fates, strict=True)]}
+
+
+def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | CallerError]:
+    """What becomes of each: known by its key before anything is asked of its time, else too late, else created."""
+    ports, now_ms = call.ports, call.ports.clock.now_ms()
+    fates: dict[int, Fate | CallerError] = {
+        index: fate for index, fate in enumerate(_created_before(ports, bodies)) if fate is not None
+    }
+    new: dict[int, NewTimer] = {}
+    for index, body in enumerate(bodies):
+        if index in fates:
+            continue
+        with fields_under(f"timers.{index}"):
+            try:
+                new[index] = new_timer(body, ports.layout, now_ms, call.traceparent)
+            except CallerError as error:
+                if not has_passed(error):
+                    raise
+                fates[index] = error
+    fates |= zip(new, timers.create_each(ports, list(new.values())), strict=True)
+    for index, fate in fates.items():
+        if isinstance(fate, CallerError):
+            fate.field = f"timers.{index}.{fate.field}"
+    return [fates[index] for index in range(len(bodies))]
+
+
+def _created_before(ports: Ports, bodies: list[TimerIn]) -> list[Fate | None]:
+    """What earlier requests with their client keys say of these."""
+    keyed = [index for index, body in enumerate(bodies) if body.client_key is not None]
+    asked = [asked_of(bodies[index]) for index in keyed]
+    found = timers.created_before(ports, asked, lambda at: work_shown(bodies[keyed[at]], ports.layout))
+    known = dict(zip(keyed, found, strict=True))
+    return [known.get(index) for index in range(len(bodies))]
+
+
+def _refuse_if_nothing_is_there(fates: list[Fate | CallerError]) -> None:
+    """A batch that leaves nothing behind is refused like a single request."""
+    if any(isinstance(fate, Created) for fate in fates):
+        return
+    errors = [fate for fate in fates if not isinstance(fate, Created)]
+    raise next((error for error in errors if isinstance(error, CallerError)), errors[0])
+
+
+def _answer(ports: Ports, body: TimerIn, created: Created) -> TimerAnswer:
+    view = timer_view(created.run, FORGOTTEN if created.is_forgotten else None)
+    return cast("TimerAnswer", {**view, "warnings": timer_warnings(body, ports.clock.now_ms())})
+
+
+def _told(ports: Ports, body: TimerIn, fate: Fate | CallerError) -> CreatedTimer | UncreatedTimer:
+    if isinstance(fate, Created):
+        return cast("CreatedTimer", {**_answer(ports, body, fate), "created": fate.is_new})
+    told: UncreatedTimer = {"created": False, "problem": BUSY, "field": None, "detail": _busy(fate), "remedy": _AGAIN}
+    if isinstance(fate, CallerError):
+        told |= {"problem": fate.slug, "field": fate.field, "detail": fate.detail, "remedy": fate.remedy}
+    if body.client_key is not None:
+        told["client_key"] = body.client_key
+    return told
+
+
+BUSY = "busy"
+_AGAIN = "repeat it with its client_key; without one look at the team's runs first"
+
+
+def _busy(fate: object) -> str:
+    if isinstance(fate, OutcomeUnknown):
+        return "whether it was created is not known: the answer of the tables was lost"
+    return "it was not created: the tables were busy"
 
 
 def get_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
@@ -107,8 +190,8 @@ ROUTES = (
         create_timer,
         TimerIn,
         NoQuery,
-        TimerShown,
-        {201: "It is created.", 200: "It was created before, by a request with the same `client_key`."},
+        TimerAnswer,
+        {201: "It is created.", 200: "It was created before, by the same request with the same `client_key`."},
         errors=_REFUSED,
     ),
     Route(
@@ -118,7 +201,10 @@ ROUTES = (
         TimersIn,
         NoQuery,
         TimersAnswer,
-        {201: "They are created, or were before by the same `client_key`."},
+        {
+            201: "They are created, or were before by the same `client_key`.",
+            207: "Some are there, and some are not: `timers` says which, and why.",
+        },
         errors=_REFUSED,
     ),
     Route("GET", "/timers/{timer_id}", get_timer, NoBody, NoQuery, TimerShown, at=_AT, errors=(NotFound,)),

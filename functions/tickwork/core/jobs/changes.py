@@ -44,7 +44,7 @@ def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: i
         reason = f"the job was changed (version {changed.version})"
         writes.append(end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s))
     # The item says whether the definition limits its start: a change of that is a change of the item.
-    if after is not None and (before != after or changed.work.is_guarded != job.work.is_guarded):
+    if after is not None and (before != after or changed.is_guarded != job.is_guarded):
         writes.append(materialise(changed, after, now_ms))
     return tuple(writes)
 

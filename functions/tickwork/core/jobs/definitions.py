@@ -121,6 +121,16 @@ class Job(Definition):
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)
     """The calendars the schedule names, read beside the job; not stored with it."""
 
+    @property
+    def is_hard(self) -> bool:
+        """Whether one of its calendars, which have been read, is hard: then nothing of it starts in a freeze."""
+        return any(calendar.hard for calendar in self.calendars.values())
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the starts of its runs have to read the definition."""
+        return self.work.is_guarded or self.is_hard
+
     def key(self) -> Item:
         return {"job_id": self.job_id}
 

@@ -15,7 +15,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
-from tickwork.core.ledger.writes import Absent, Is, Item, Missing, Put, all_of, any_of
+from tickwork.core.ledger.writes import Absent, Is, Item, Missing, Put, Update, all_of, any_of
 from tickwork.core.schedule import (
     RULES_VERSION,
     TZDATA_VERSION,
@@ -90,7 +90,13 @@ def planned_with(job: Job) -> str:
 def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
     """The pending item of a recurring job's occurrence. It has no time to live while it is pending.
 
-    It carries whether the definition limits its start: a change of the job that adds a limit writes its pending
-    item anew.
+    It carries whether the definition, or a hard calendar, limits its start: a change of the job that adds a limit
+    writes its pending item anew, and one of a calendar marks it (`mark_hard`).
     """
-    return Put(TIMERS, Run(key, created_at_ms=now_ms, guarded=job.work.is_guarded).to_item(), UNSTARTED)
+    run = Run(key, created_at_ms=now_ms, guarded=job.is_guarded, hard=job.is_hard)
+    return Put(TIMERS, run.to_item(), UNSTARTED)
+
+
+def mark_hard(key: LedgerKey) -> Update:
+    """Tell the starts of a pending occurrence that a calendar of its job has become hard since it was written."""
+    return Update(TIMERS, key.as_item(), Is("status", lifecycle.PENDING), set={"guarded": True, "hard": True})

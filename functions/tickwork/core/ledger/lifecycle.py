@@ -21,11 +21,14 @@ CANCELLED = "cancelled"
 SPENT = "spent"
 EXPIRED = "expired"
 QUEUED = "queued"
+FORGOTTEN = "forgotten"
+"""What a timer is shown as that has ended so long ago that its record is gone, while its client_key is still
+remembered: it is not made a second time. Never stored."""
 
 MEANING = {
     PENDING: "materialised, not yet started",
     RUNNING: "an attempt holds its lease (or let it lapse, or handed it back: the next start records that attempt)",
-    WAITING: "the last attempt failed or was lost; a retry item is pending",
+    WAITING: "the last attempt failed or was lost, or a hard calendar put the start off; a retry item is pending",
     SUCCEEDED: "an attempt completed it",
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
@@ -38,7 +41,7 @@ ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
 REQUEST_CANCEL, REPLAY, HAND_BACK = "request_cancel", "replay", "hand_back"
-EXPIRE, MATERIALISE = "expire", "materialise"
+EXPIRE, MATERIALISE, PUT_OFF = "expire", "materialise", "put_off"
 
 TRANSITIONS = {
     (ABSENT, MATERIALISE): PENDING,
@@ -48,7 +51,9 @@ TRANSITIONS = {
     (PENDING, CANCEL): CANCELLED,
     (PENDING, SPEND): SPENT,
     (PENDING, EXPIRE): EXPIRED,
+    (PENDING, PUT_OFF): WAITING,
     (WAITING, START): RUNNING,
+    (WAITING, PUT_OFF): WAITING,
     (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,
     (RUNNING, HEARTBEAT): RUNNING,

@@ -15,6 +15,10 @@ again within 12 s (spec F7). An SQS event source demands at least the function's
 window that needs longer stops in time with its cursor where it honestly is, and its tick comes again at once."""
 
 READY_VISIBILITY_S = 30
+AFTER_FUNCTION_S = 30
+"""From the end of a function that was cut off until its messages show again: its leases have then lapsed."""
+LAMBDA_TIMEOUT_S_MAX = 900
+"""Lambda's own bound, and that of a lease."""
 PUSHER_TIMEOUT_S = 28
 """Over the 10 s of an exchange, with room for slow names and stores; under the message's visibility, as an event source
 demands; and under the pusher's lease, so that no push goes on that another could repeat."""
@@ -52,14 +56,17 @@ def ready_queue(pool: str) -> str:
     return f"ready-{pool}"
 
 
-def ready(pool: str) -> Queue:
-    """The ready queue of a pool.
+def ready(pool: str, lambda_timeout_s: int | None = None) -> Queue:
+    """The ready queue of a pool; `lambda_timeout_s`: of the function that works for it, where it is one.
 
     A received message stays hidden for half a minute before its run has started; then the lease and heartbeats set it.
+    A function is handed a batch and starts its last run when the others have ended, and an event source refuses a
+    function that may run longer than its messages are hidden: they are hidden until the function has surely ended.
     Every lost attempt is one receive, every wait for a slot and every worker that met a live claim another, so
     `receives_max` is as many as SQS allows: the ledger decides, not the queue.
     """
-    return Queue(ready_queue(pool), visibility_s=READY_VISIBILITY_S, retention_s=14 * 86_400, receives_max=1_000)
+    visibility_s = READY_VISIBILITY_S if lambda_timeout_s is None else lambda_timeout_s + AFTER_FUNCTION_S
+    return Queue(ready_queue(pool), visibility_s=visibility_s, retention_s=14 * 86_400, receives_max=1_000)
 
 
 UNHANDLED_S_MIN, UNHANDLED_S_MAX = 5, 300

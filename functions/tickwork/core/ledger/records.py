@@ -58,6 +58,15 @@ class ReplayRecord(TypedDict):
     died_of: str
 
 
+class PutOffRecord(TypedDict):
+    """That a start was put off: before which attempt, by which hard calendar, since when and until when."""
+
+    attempt: int
+    calendar: str
+    since_ms: int
+    until_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Run(Record):
     """A ledger item of an occurrence: the timer while it is pending, the record of its run ever after.
@@ -87,11 +96,15 @@ class Run(Record):
     attempts: tuple[AttemptRecord, ...] = ()
     guarded: bool = False
     """Its definition limits how it may start, so no start may pass without reading it."""
+    hard: bool = False
+    """A calendar of its job is `hard`: no start may pass without reading the calendars either. (Then it is guarded.)"""
     stop_at_ms: int = 0
     """When the current attempt has taken as long as it may; 0: no bound."""
     slots: tuple[str, ...] = ()
     """The slots that the current attempt holds, by name."""
     replays: tuple[ReplayRecord, ...] = ()
+    put_off: tuple[PutOffRecord, ...] = ()
+    """How its starts had to wait for the end of a freeze."""
     cancel_requested: str = ""
     """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
     handed_back: int = 0

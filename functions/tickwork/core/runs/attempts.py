@@ -24,7 +24,7 @@ from tickwork.core.runs.endings import as_read, release, running_with, with_reco
 LEASE_S_MIN, LEASE_S_MAX = 30, 900
 
 
-NOT_DUE, HANDED_BACK = "not_due", "handed_back"
+NOT_DUE, SUPERSEDED, HANDED_BACK = "not_due", "superseded", "handed_back"
 EARLY_MS_MAX = 2_000
 """How far the clocks of a scanner, which sends no message early, and of the API may differ. No more: a run that is
 started before its window has seen it may end before, too."""
@@ -64,12 +64,13 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Attempt these writes; refused means decide again. `ends` is the status in which they end the run, when they
-    do not start it."""
+    """Attempt these writes; refused means decide again. `ends` is the status in which they end the run, `put_off` the
+    retry that they have it wait for, when they do not start it."""
 
     writes: tuple[Write, ...]
     ends: str = ""
     reason: str = ""
+    put_off: LedgerKey | None = None
 
 
 def too_early(request: StartRequest, now_ms: int) -> Declined | None:
@@ -110,11 +111,16 @@ def _start_first(run: Run, request: StartRequest, work: Work, now_ms: int) -> Tr
 
 
 def _start_retry(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Declined | Try:
-    if request.retry is None or request.attempt != run.attempt + 1:
-        return Declined("superseded", discard=True)
+    if request.retry is None or request.attempt != run.attempt + 1 or _was_put_off(run, request.retry):
+        return Declined(SUPERSEDED, discard=True)
     changes = _started(run.status, request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
     start = Update(TIMERS, run.key.as_item(), as_read(run), set=changes)
     return Try((start, end_pending(request.retry, lifecycle.SPEND, "started", now_ms, retention_s)))
+
+
+def _was_put_off(run: Run, retry: LedgerKey) -> bool:
+    """Whether the attempt has another retry item by now: this one's start was put off."""
+    return bool(run.put_off) and retry != endings.retry_key(run.key, run.retry_at_ms, run.attempt + 1)
 
 
 def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Try:

@@ -99,7 +99,16 @@ def succeed_holding(run: Run, now_ms: int, retention_s: int) -> tuple[Write, ...
     return replace(bare, condition=running_with(run.token)), *release(run)
 
 
-def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s: int, cancel: str = "") -> Verdict:
+def end_attempt(
+    run: Run,
+    failure: Failure,
+    work: Work,
+    now_ms: int,
+    retention_s: int,
+    cancel: str = "",
+    *,
+    not_before_ms: int = 0,
+) -> Verdict:
     """End the attempt of a running run as it was read: a retry later, or the end of the run. One whose cancellation
     was asked for is not tried again, however its attempt ended (cancelled-stays)."""
     cancelled = run.cancel_requested or cancel
@@ -109,7 +118,7 @@ def end_attempt(run: Run, failure: Failure, work: Work, now_ms: int, retention_s
     if why_not is not None:
         return _end(run, lifecycle.BURY, failure, why_not, now_ms, retention_s)
     status = lifecycle.after(run.status, lifecycle.RETRY_LATER)
-    due_ms = ceil_to_second(now_ms + _wait_ms(run, failure, work))
+    due_ms = max(ceil_to_second(now_ms + _wait_ms(run, failure, work)), not_before_ms)
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
     waiting = Update(
         TIMERS,

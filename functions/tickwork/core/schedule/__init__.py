@@ -10,11 +10,12 @@ Everything else in the package is its own business; import from here.
 
 from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.calendars.calendar_spec import parse_calendar
-from tickwork.core.schedule.calendars.exclusion import hard_freeze_until
+from tickwork.core.schedule.calendars.exclusion import Freeze, hard_freeze
 from tickwork.core.schedule.engine import RULES_VERSION, Schedule, next_after, prev_before, start_limit_ms
 from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
 from tickwork.core.schedule.parse import (
     first_due,
+    meaning_of,
     parse_schedule,
     read_schedule,
     schedule_from_spec,
@@ -31,6 +32,7 @@ __all__ = [
     "RULES_VERSION",
     "TZDATA_VERSION",
     "Calendar",
+    "Freeze",
     "Occurrence",
     "Replan",
     "Schedule",
@@ -39,7 +41,8 @@ __all__ = [
     "describe",
     "fire_at_ms",
     "first_due",
-    "hard_freeze_until",
+    "hard_freeze",
+    "meaning_of",
     "next_after",
     "occurrences",
     "occurrences_before",

@@ -1,7 +1,7 @@
 """From what a person wrote to a `Schedule`.
 
-Owns: `parse_schedule` (a user's spec: complete it, check it, refuse it) and `schedule_from_spec` (the stored
-normal form: build it, fast).
+Owns: `parse_schedule` (a user's spec: complete it, check it, refuse it), `schedule_from_spec` (the stored
+normal form: build it, fast) and `meaning_of` (whether two specs say the same).
 Refuses to know: the present, except as the `now_ms` it is given.
 Protects: nothing is registered that can never be due, and nothing is stored that a later version has to guess
 about: delays, anchors, hashed values and policies are resolved before the normal form is written.
@@ -49,6 +49,24 @@ def read_schedule(spec: Mapping[str, object], *, now_ms: int, job_id: str = "") 
     _check_possible(schedule.rule)
     _check_movable(schedule)
     return replace(schedule, told=tuple(told)) if told else schedule
+
+
+COMPARED_AT_MS = 1_108_110_187_000
+"""2005-02-11T08:23:07Z: when every spec is taken to be registered that is compared with another. Any moment would do
+that is nobody's; it never changes, for what it gives is stored as part of what a request was."""
+
+
+def meaning_of(spec: Mapping[str, object], *, job_id: str = "") -> dict[str, Any]:
+    """What a user's spec says, whenever it is read and however it is spelt: two specs with one meaning are one wish.
+
+    What depends on the present (a delay, a missing anchor) depends on `COMPARED_AT_MS` instead, and nothing is judged:
+    a time that has passed meanwhile means what it meant. Raises `ScheduleRefused` for what is no schedule.
+    """
+    normal = normalise(spec, now_ms=COMPARED_AT_MS, job_id=job_id)
+    for sorted_where, key in ((normal, "any_of"), (normal.get("calendars", {}), "exclude")):
+        if key in sorted_where:
+            sorted_where[key] = sorted(sorted_where[key], key=lambda one: json.dumps(one, sort_keys=True))
+    return normal
 
 
 def schedule_from_spec(spec: Mapping[str, object]) -> Schedule:

@@ -92,10 +92,11 @@ def prev_instant(wall: WallClock, zone: Zone, changes: ClockChanges, before_s: i
             found = _made_up_prev(wall, segment, changes, at, found)
         if found is not None:
             return found if found >= FIRST_S else None
-        if local is None:
-            return None
+        is_near = at - segment.start_s < SLACK_S
+        if local is None and not (is_near and segment.before_s > segment.offset_s):
+            return None  # where clocks were put back, the hours before that reach further than those after it
         near = segment.start_s - 1
-        at = near if at - segment.start_s < SLACK_S else min(near, local - segment.offset_s + SLACK_S)
+        at = near if is_near or local is None else min(near, local - segment.offset_s + SLACK_S)
     return None
 
 

@@ -193,7 +193,8 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
         upcoming = occurrences.following(job, decision.scheduled_at_ms - 1, ports.layout.shards)
     # What keeps its nominal time may have to be fired at another: a freeze begins sooner than it did.
     if decision.action == "keep" and (decision.is_due or upcoming == job.next):
-        commit(ports, registering.replanned(job, job.next))
+        marked = [occurrences.mark_hard(pending)] if job.is_hard else []
+        commit(ports, registering.replanned(job, job.next), *marked)
         return 0
     ports.signals.log(
         "replanned",

@@ -23,6 +23,7 @@ from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
+from tickwork.flows.dispatch.holding_back import hold_back
 from tickwork.flows.dispatch.sending import send_ready
 from tickwork.flows.dispatch.stepping import leave_job, message_of, step_chains
 from tickwork.flows.dispatch.stopwatch import TRANSACT
@@ -50,7 +51,9 @@ def read_items(ports: Ports, items: Iterable[Item], *, started: bool = False) ->
 
 
 def _is_of_job(item: Item) -> bool:
-    return "work" not in item and "run_ref" not in item and bool(item.get("attempt"))
+    """An occurrence that was started, or whose start was put off."""
+    was_met = bool(item.get("attempt")) or item.get("status") == lifecycle.WAITING
+    return "work" not in item and "run_ref" not in item and was_met
 
 
 def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
@@ -65,6 +68,8 @@ def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
     if jobs is not None:
         messages += step_chains(ports, _to_step(ports, runs, jobs, firing, fired), jobs, firing, fired)
     messages += _retry_messages(ports, retries, retried, jobs or {}, firing, fired)
+    if jobs:
+        messages = hold_back(ports, messages, jobs, retried, firing, fired)
     firing.lap(TRANSACT)
     if messages:
         if not firing.keep():

@@ -156,10 +156,10 @@ def _commit_batch(ports: Ports, batch: Sequence[_Step], firing: Firing, fired: F
     if not firing.keep():
         raise Fenced
     try:
-        result = _commit_fenced(ports, [write for step in batch for write in step.writes], firing, fired)
+        result = commit_fenced(ports, [write for step in batch for write in step.writes], firing, fired)
     except WorldError:
         if len(batch) == 1:
-            return _left_busy(ports, batch[0].run.key, fired)
+            return left_busy(ports, batch[0].run.key, fired)
         result = None  # which of them is busy? the others are not to wait for it
     if isinstance(result, Committed):
         return [message for step in batch for message in _account(ports, step, firing, fired)]
@@ -169,14 +169,14 @@ def _commit_batch(ports: Ports, batch: Sequence[_Step], firing: Firing, fired: F
 def _commit_alone(ports: Ports, step: _Step, firing: Firing, fired: Fired, *, tried: bool) -> list[ReadyMessage]:
     """The step of a batch that was refused. `tried`: it was the whole batch."""
     try:
-        if tried or not isinstance(_commit_fenced(ports, step.writes, firing, fired), Committed):
+        if tried or not isinstance(commit_fenced(ports, step.writes, firing, fired), Committed):
             return _step_again(ports, step.run, firing, fired)
     except WorldError:
-        return _left_busy(ports, step.run.key, fired)
+        return left_busy(ports, step.run.key, fired)
     return _account(ports, step, firing, fired)
 
 
-def _commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing, fired: Fired) -> Committed | Refused:
+def commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing, fired: Fired) -> Committed | Refused:
     guarded = writes if firing.fence is None else (firing.fence, *writes)
     try:
         result = ports.store.commit(guarded) if fired.is_busy else commit(ports, *guarded)
@@ -189,7 +189,7 @@ def _commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing, fired:
     return result
 
 
-def _left_busy(ports: Ports, key: LedgerKey, fired: Fired) -> list[ReadyMessage]:
+def left_busy(ports: Ports, key: LedgerKey, fired: Fired) -> list[ReadyMessage]:
     """The store refuses this one's step for some time: it waits for its job."""
     fired.unsent += 1
     fired.leave(set_aside.job(key.job_id), key)
@@ -206,7 +206,7 @@ def _fire_passed(ports: Ports, passed: Sequence[_Step], firing: Firing, fired: F
         items = read_many(ports, TIMERS, [step.run.key.as_item() for step in passed])
     except WorldError:
         for step in passed:
-            _left_busy(ports, step.run.key, fired)
+            left_busy(ports, step.run.key, fired)
         return []
     for step, item in zip(passed, items, strict=True):
         if item is None:
@@ -224,7 +224,7 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
     try:
         return _step_as_it_stands(ports, stale, firing, fired)
     except WorldError:
-        return _left_busy(ports, stale.key, fired)
+        return left_busy(ports, stale.key, fired)
 
 
 def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[ReadyMessage]:
@@ -248,7 +248,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
             why = f"{run.key.ref}: pending, but its job ({job.status}) has another next occurrence"
             ports.signals.log("item_set_aside", why=why)
             return []
-        if not step.writes or isinstance(_commit_fenced(ports, step.writes, firing, fired), Committed):
+        if not step.writes or isinstance(commit_fenced(ports, step.writes, firing, fired), Committed):
             return _account(ports, step, firing, fired)
     fired.unsent += 1
     fired.leave(set_aside.job(stale.key.job_id), stale.key)

@@ -7,7 +7,7 @@ leaves a next item that the next try of the same call, or the ledger audit, sees
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from tickwork.core.errors import BadSchedule, Conflict, TooLate, VersionConflict
@@ -23,17 +23,25 @@ from tickwork.flows.ledger.payloads import keep_payload
 from tickwork.ports import Ports
 
 
-def update_job(ports: Ports, job_id: str, version: int, revise: Callable[[Job], NewJob]) -> Job:
-    """Give the job of that version the definition that `revise` makes of it. Again is a no-op.
+def update_job(
+    ports: Ports,
+    job_id: str,
+    version: int,
+    revise: Callable[[Job], NewJob],
+    known_by: Callable[[Job], Collection[str]] | None = None,
+) -> Job:
+    """Give the job of that version the definition that `revise` makes of it. Again, at any later time, is a no-op:
+    `known_by` gives the fingerprints of this change, made of a job, without judging the time (None: that of `revise`).
 
     Its pending occurrence moves with the schedule, unless its time has come: that one runs, with the new definition.
     Raises NotFound, VersionConflict, and what `revise` raises; BadSchedule when nothing would ever be due again.
     """
+    known_by = known_by or (lambda job: (revise(job).fingerprint,))
     for _ in range(CHANGE_TRIES_MAX):
         job = get_job(ports, job_id)
-        new = revise(job)
-        if (job.version, job.fingerprint) == (version + 1, new.fingerprint):
-            see_to_next(ports, job)  # our own earlier try, whose answer was lost
+        if job.version > version and job.fingerprint in known_by(job):
+            # Our own earlier try, whose answer was lost. Others may have paused it since, or changed it and back.
+            see_to_next(ports, job)
             return job
         if job.version != version:
             raise VersionConflict(
@@ -41,7 +49,7 @@ def update_job(ports: Ports, job_id: str, version: int, revise: Callable[[Job], 
                 field="version",
                 remedy="read the job again, and send its version with the change",
             )
-        if (changed := _change(ports, job, new)) is not None:
+        if (changed := _change(ports, job, revise(job))) is not None:
             return changed
     raise _contended(job_id)
 

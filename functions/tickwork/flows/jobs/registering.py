@@ -6,6 +6,7 @@ creator's rule is followed before the answer (no-lost-timer). Creating the same 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound
@@ -35,6 +36,16 @@ CHANGE_TRIES_MAX = 5
 
 NewJob = Definition
 """A job to register, or what a job is to become."""
+
+
+def registered_before(ports: Ports, job_id: str, asked: Collection[str]) -> Job | None:
+    """The job as it stands, where the same request (by any of its fingerprints) has made it what it is: asked before
+    the time is judged, so a repeat is known however late it comes."""
+    standing = read_job(ports, job_id)
+    if standing is None or standing.status == DELETED or standing.fingerprint not in asked:
+        return None
+    see_to_next(ports, standing)  # the first request may have died before it did
+    return standing
 
 
 def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:

@@ -113,6 +113,12 @@ def work_of(ports: Ports, run: Run) -> Work | None:
     return None if job is None else job.work
 
 
+def job_of_hard(ports: Ports, run: Run) -> Job | None:
+    """The job of a run that calendars may keep from starting, with its calendars. None: no calendar has a say, or the
+    job is gone. Unreadable where what they exclude cannot be told."""
+    return read_job_to_plan(ports, run.key.job_id) if run.hard and run.work is None else None
+
+
 def pages(
     ports: Ports, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
 ) -> Iterator[Page]:

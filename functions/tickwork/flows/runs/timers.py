@@ -7,26 +7,24 @@ are conditional updates of the same item).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tickwork.core.errors import AlreadyExists, InvariantViolated, NotFound, TooLate
-from tickwork.core.ids import one_shot_name, parse_one_shot_name, shard_of, split_job_id
+from tickwork.core.errors import AlreadyExists, InvariantViolated, NotFound, Throttled, TooLate, WorldError
+from tickwork.core.ids import one_shot_name, shard_of
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.ledger import lifecycle, pending
-from tickwork.core.ledger.keys import LedgerKey, client_key_of
+from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import CLIENT_KEYS, TIMERS
+from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Absent, Committed, Item, Put, Write
+from tickwork.core.ledger.writes import Absent, Committed, Put, Write
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
-from tickwork.flows.ledger.reading import read_many, read_run
+from tickwork.flows.ledger.reading import read_run
+from tickwork.flows.runs.client_keys import Asked, Known, claim, first_answers, place_of
 from tickwork.ports import Ports
-
-CLIENT_KEY_KEPT_S = 7 * 86_400
-"""A client key is remembered until this long after the timer was due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,12 @@ class NewTimer:
     work: Work
     client_key: str | None = None
     fingerprint: str = ""
+    as_written: str = ""
+    """Its fingerprint as older versions took it (`client_keys.Asked`)."""
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(self.team, self.client_key or "", self.fingerprint, self.as_written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +50,65 @@ class Created:
 
     run: Run
     is_new: bool
+    is_forgotten: bool = False
+    """Its record has expired: `run` says where it was and what was asked for, and nothing of how it ended."""
+
+
+type Fate = Created | AlreadyExists | WorldError
+
+
+class NotTried(Throttled):
+    """The tables were busy with what came before it."""
 
 
 def create_timers(ports: Ports, timers: Sequence[NewTimer]) -> list[Created]:
-    """Create one-shots. AlreadyExists: a client key of other content, named by its index where there are several; then
-    none is created, unless the key was taken at this very moment. An error in a later one leaves the earlier ones in
-    place, seen to by the creator's rule, and a caller who repeats the call with client keys gets the same timers."""
-    if len(timers) > 1:
-        _check_client_keys(ports, timers)
-    keys = [_place(ports, timer) for timer in timers]
-    creating.prepare_slices(ports, keys)
-    created: list[Created] = []
-    try:
-        for timer, key in zip(timers, keys, strict=True):
-            created.append(_create(ports, timer, key))
-    except AlreadyExists as error:
-        error.field = _field(timers, len(created))
-        raise
-    finally:
-        creating.follow_up(ports, [one.run.key for one in created])
+    """Create one-shots, and raise the first error when each has been tried."""
+    fates = create_each(ports, timers)
+    created = [fate for fate in fates if isinstance(fate, Created)]
+    if len(created) < len(fates):
+        raise next(fate for fate in fates if not isinstance(fate, Created))
     return created
 
 
-def _check_client_keys(ports: Ports, timers: Sequence[NewTimer]) -> None:
-    """Before anything is written: no client key is taken by another timer."""
-    keyed = {client_key_of(one.team, one.client_key): i for i, one in enumerate(timers) if one.client_key is not None}
-    claims = read_many(ports, CLIENT_KEYS, [{"client_key": key} for key in keyed])
-    for index, claimed in zip(keyed.values(), claims, strict=True):
-        if claimed is not None and claimed["fingerprint"] != timers[index].fingerprint:
-            raise _taken(timers[index], claimed, _field(timers, index))
+def create_each(ports: Ports, timers: Sequence[NewTimer]) -> list[Fate]:
+    """Create one-shots, each with a fate of its own: made, made before by the same request, refused for its client key,
+    or not known to be made because the tables are busy. After the first of those the others are not tried: each would
+    take the patience of seconds. What was made is seen to by the creator's rule; raises the WorldError of that."""
+    keys = [_place(ports, timer) for timer in timers]
+    creating.prepare_slices(ports, keys)
+    fates: list[Fate] = []
+    try:
+        for timer, key in zip(timers, keys, strict=True):
+            is_busy = bool(fates) and isinstance(fates[-1], WorldError)
+            fates.append(NotTried("the tables are busy") if is_busy else _fate(ports, timer, key))
+    finally:
+        creating.follow_up(ports, [one.run.key for one in fates if isinstance(one, Created) and not one.is_forgotten])
+    return fates
 
 
-def _field(timers: Sequence[NewTimer], index: int) -> str:
-    return f"{index}.client_key" if len(timers) > 1 else "client_key"
+def _fate(ports: Ports, timer: NewTimer, key: LedgerKey) -> Fate:
+    try:
+        return _create(ports, timer, key)
+    except (AlreadyExists, WorldError) as error:
+        return error
 
 
-def _taken(timer: NewTimer, claimed: Item, field: str) -> AlreadyExists:
-    return AlreadyExists(
-        f"client_key {timer.client_key!r} was used for another timer ({claimed['timer_id']})",
-        field=field,
-        remedy="use a new client_key for a new timer, or repeat the first request unchanged",
-    )
+def created_before(ports: Ports, asked: Sequence[Asked], work: Callable[[int], Work]) -> list[Fate | None]:
+    """For each request (with a client key): the timer that it has made before, however long ago and whatever the time
+    says of it by now; the refusal of a key that is another's; None where it is new. `work(index)` is what it asks for,
+    to stand in for a record that has expired. The first request may have died before it saw to its timer."""
+    known = [_known(one, index, work) for index, one in enumerate(first_answers(ports, asked))]
+    standing = [one.run.key for one in known if isinstance(one, Created) and not one.is_forgotten]
+    creating.follow_up(ports, standing)
+    return known
+
+
+def _known(one: Known | AlreadyExists | None, index: int, work: Callable[[int], Work]) -> Fate | None:
+    if not isinstance(one, Known):
+        return one
+    if one.run is None:
+        return Created(Run(one.key, work=work(index)), False, is_forgotten=True)
+    return Created(one.run, False)
 
 
 def _place(ports: Ports, timer: NewTimer) -> LedgerKey:
@@ -107,7 +129,7 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
     run = Run(key, work=work, created_at_ms=now_ms, guarded=work.is_guarded)
     writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
     if timer.client_key is not None:
-        writes.append(_claim_client_key(timer, key))
+        writes.append(claim(timer.asked, key, ports.layout.retention_s))
     result = commit(ports, *writes)
     if isinstance(result, Committed):
         return Created(run, True)
@@ -119,23 +141,14 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
     return _created_before(ports, timer, key)
 
 
-def _claim_client_key(timer: NewTimer, key: LedgerKey) -> Put:
-    item = {
-        "client_key": client_key_of(timer.team, timer.client_key or ""),
-        "timer_id": key.job_id,
-        "fingerprint": timer.fingerprint,
-        "expires_at_s": key.fire_second + CLIENT_KEY_KEPT_S,
-    }
-    return Put(CLIENT_KEYS, item, Absent())
-
-
 def _created_before(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
-    claimed = ports.store.get(CLIENT_KEYS, {"client_key": client_key_of(timer.team, timer.client_key or "")})
-    if claimed is None:  # the key has expired, the timer of the same content is still in the ledger
+    (said,) = first_answers(ports, [timer.asked])
+    known = _known(said, 0, lambda _: timer.work)
+    if known is None:  # the key has expired, the timer of the same content is still in the ledger
         return Created(get_timer(ports, key.job_id), False)
-    if claimed["fingerprint"] != timer.fingerprint:
-        raise _taken(timer, claimed, "client_key")
-    return Created(get_timer(ports, claimed["timer_id"]), False)
+    if isinstance(known, Created):
+        return known
+    raise known
 
 
 def get_timer(ports: Ports, timer_id: str) -> Run:
@@ -152,16 +165,14 @@ def get_timer(ports: Ports, timer_id: str) -> Run:
 
 def timer_place(timer_id: str) -> LedgerKey:
     """Where the ledger item of a one-shot is. NotFound when the id is not a one-shot's."""
-    team, name = split_job_id(timer_id, "timer_id")
-    parsed = parse_one_shot_name(name)
-    if parsed is None:
+    place = place_of(timer_id)
+    if place is None:
         raise NotFound(
             f"{timer_id!r} is not the id of a timer",
             field="timer_id",
             remedy="use the timer_id that creation returned",
         )
-    cell, shard, second, _ = parsed
-    return LedgerKey(cell, shard, second * SECOND_MS, team, name, second * SECOND_MS)
+    return place
 
 
 def cancel_timer(ports: Ports, timer_id: str, reason: str = "cancelled") -> Run:

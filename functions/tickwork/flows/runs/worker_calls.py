@@ -9,16 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.jobs.definitions import Job
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import PAYLOADS
 from tickwork.core.ledger.work import ORDINARY, Work
 from tickwork.core.ledger.writes import Committed, Refused
-from tickwork.core.runs import attempts, endings
+from tickwork.core.runs import attempts, endings, putting_off
 from tickwork.core.runs.attempts import Declined, Granted, StartRequest, Try
 from tickwork.core.runs.endings import Failure
+from tickwork.core.runs.putting_off import PUT_OFF
 from tickwork.core.runs.slots import NO_SLOT
+from tickwork.flows.dispatch import creating, holding_back
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_run
@@ -68,6 +71,8 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
                 ports.signals.count("runs.duplicate_total", reason=decision.reason)
             return decision
         result = finishing.commit_end(ports, decision.writes)
+        if isinstance(result, Committed) and decision.put_off is not None:
+            return _put_off(ports, request.key, decision.put_off)
         if isinstance(result, Committed) and decision.ends:
             finishing.note_end(ports, request.key, decision.ends, decision.reason, now_ms)
             return Declined(decision.ends, discard=True)
@@ -83,6 +88,13 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
     return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
 
 
+def _put_off(ports: Ports, key: LedgerKey, retry: LedgerKey) -> Declined:
+    """It waits for the end of a freeze; its message is of no more use, the retry brings another."""
+    holding_back.note_put_off(ports, key, retry)
+    creating.follow_up(ports, [retry])
+    return Declined(PUT_OFF, discard=True)
+
+
 def _decide(ports: Ports, request: StartRequest) -> Granted | Declined | Try:
     return _decide_on(ports, request, read_run(ports, request.key))
 
@@ -92,17 +104,35 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     is_lapsed = run is not None and run.status == lifecycle.RUNNING and run.lease_until_ms <= now_ms
     is_startable = run is not None and run.status in (lifecycle.PENDING, lifecycle.WAITING)
     work: Work | None = ORDINARY
+    job: Job | None = None
     if run is not None and (is_lapsed or (is_startable and run.guarded)):
-        work = reading.work_of(ports, run)
+        job = reading.job_of_hard(ports, run)
+        work = job.work if job is not None else reading.work_of(ports, run)
         if work is None and run.guarded:
             ports.signals.log("definition_missing", ref=request.key.ref)
             return Declined(NO_DEFINITION, discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
     decision = attempts.decide_start(run, request, work or ORDINARY, now_ms, retention_s)
+    if isinstance(decision, Declined) and decision.reason == attempts.SUPERSEDED and run is not None and run.put_off:
+        finishing.see_to_retry(ports, run)  # perhaps by an earlier try of this very call, which came no further
+    if isinstance(decision, Try) and not decision.ends and run is not None and job is not None:
+        decision = _unless_frozen(ports, run, request, job, decision)
+        if decision.put_off is not None:
+            return decision
     if isinstance(decision, Try) and is_lapsed and run is not None and not run.is_handed_back:
         ports.signals.count("worker.lease_expired_while_running_total")
     if isinstance(decision, Try) and not decision.ends and run is not None and work is not None and work.resources:
         return taking_slots.take_slots(ports, run, work, decision, request.claim)
     return decision
+
+
+def _unless_frozen(ports: Ports, run: Run, request: StartRequest, job: Job, start: Try) -> Try:
+    """The start; inside what a hard calendar of its job excludes, the wait for the end of that."""
+    now_ms = ports.clock.now_ms()
+    freeze = putting_off.freeze_for(run, job.calendars, request.retry, now_ms)
+    if freeze is None:
+        return start
+    due_ms = putting_off.due_after(freeze, job.job_id, job.tolerance_s, now_ms)
+    return putting_off.instead_of_start(run, request, job.work, freeze, due_ms, now_ms, ports.layout.retention_s)
 
 
 def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started:

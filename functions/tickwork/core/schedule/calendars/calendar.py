@@ -79,7 +79,7 @@ class Calendar:
     windows: tuple[tuple[int, int], ...] = ()
     holidays: Holidays = NO_HOLIDAYS
     hard: bool = False
-    """Whether what is late (a catch-up, a retry) has to wait for the end as well: see `hard_freeze_until`."""
+    """Whether what is late (a catch-up, a retry) has to wait for the end as well: see `hard_freeze`."""
 
     def excludes(self, instant_ms: int) -> bool:
         """Whether nothing should start at `instant_ms`."""
@@ -179,9 +179,13 @@ def _instant_after(local_end_s: int, zone: Zone, instant_s: int) -> int:
 
 
 def _instant_before(local_start_s: int, zone: Zone, instant_s: int) -> int:
-    """The instant at which the wall clock shows `local_start_s`, not after `instant_s`."""
-    first = resolve(local_start_s, zone, ClockChanges())
-    return instant_s if first is None else min(first, instant_s)
+    """The last instant at which the wall clock shows `local_start_s`, not after `instant_s`. In a repeated hour that is
+    the second pass for what lies in it: between what the two passes exclude may be what neither does."""
+    for fold in ("second", "first"):
+        found = resolve(local_start_s, zone, ClockChanges(fold=fold))
+        if found is not None and found <= instant_s:
+            return found
+    return instant_s
 
 
 def require(names: tuple[str, ...], calendars: Mapping[str, Calendar]) -> tuple[Calendar, ...]:

@@ -9,7 +9,7 @@ ranges are refused, naming the field.
                 {"from": "2027-01-04T18:00", "to": "2027-01-05T06:00"}],    # a freeze; the end is not
      "weekly": ["sat", "sun", {"from": "fri 18:00", "to": "mon 06:00"}],
      "holidays": [{"rule": "12-25", "name": "Christmas Day", "observed": "same_day"}, "easter-2", "nov thu#4"],
-     "hard": true}  # what is late waits too: not in dispatch yet
+     "hard": true}  # what is late, or to be tried again, waits too
 """
 
 from __future__ import annotations

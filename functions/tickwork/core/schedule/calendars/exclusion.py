@@ -1,6 +1,6 @@
 """Calendars applied to a schedule: occurrences left out, or moved to the next working day.
 
-Owns: `Exclusion`, the search for the next or previous occurrence under it, and until when it lets a start be put off.
+Owns: `Exclusion`, the search for the next or previous occurrence under it, and what a start has to wait for.
 Refuses to know: how a calendar decides, where a moved occurrence lands (see `moving`).
 Protects: occurrences strictly increase; two that meet become one; bounded work.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tickwork.core.schedule.calendars.calendar import Calendar, require
-from tickwork.core.schedule.calendars.moving import Shift, excluded_until
+from tickwork.core.schedule.calendars.moving import Shift, excluded_until, excluding
 from tickwork.core.schedule.limits import EXCLUDED_SPAN_S, EXCLUDED_STEPS_MAX
 from tickwork.core.schedule.rules import Rule, strands
 
@@ -56,13 +56,23 @@ def first_excluded(calendars: tuple[Calendar, ...], from_s: int, before_s: int) 
     return min((at for at in found if at is not None), default=None)
 
 
-def hard_freeze_until(calendars: Mapping[str, Calendar], at_ms: int) -> int | None:
-    """When a start at `at_ms` has to wait for: the end of what calendars with `hard: true` exclude, in epoch
-    milliseconds; None when none of them excludes it. Where they take over from one another without end, ask again at
-    that time."""
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """What a start has to wait for: the calendar that excludes its time, and until when that or others do. Where they
+    take over from one another without end, more is excluded after it: ask again at that time."""
+
+    calendar: str
+    until_ms: int
+
+
+def hard_freeze(calendars: Mapping[str, Calendar], at_ms: int) -> Freeze | None:
+    """What a start at `at_ms` has to wait for; None when no calendar with `hard: true` excludes it."""
     hard = tuple(calendar for calendar in calendars.values() if calendar.hard)
-    until_s = excluded_until(hard, at_ms // 1000) if hard else None
-    return None if until_s is None else until_s * 1000
+    by = excluding(hard, at_ms // 1000) if hard else None
+    if by is None:
+        return None
+    until_s = excluded_until(hard, at_ms // 1000) or at_ms // 1000 + 1
+    return Freeze(by.name, until_s * 1000)
 
 
 def _next_kept(rule: Rule, calendars: tuple[Calendar, ...], after_s: int) -> int | None:
