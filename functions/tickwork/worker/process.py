@@ -29,6 +29,8 @@ from tickwork.worker.sources import BATCH_MAX, Source
 log = logging.getLogger("tickwork.worker")
 
 SLOT_LOOK_S = 0.5
+TAKE_S_MAX = 30.0
+"""Of the poll that is out when a shutdown begins, and the start of what it brings: longer it is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Worker:
         self._stopping, self._clock = stopping, clock or WorkerClock()
         self._hurry = threading.Event()
         self._stopped_at_s: float | None = None
+        self._failure: Exception | None = None
         self._slots = threading.Semaphore(options.concurrency)
         self._active: set[Delivery] = set()
         self._active_lock = threading.Lock()
@@ -88,12 +91,17 @@ class Worker:
         self._completer.start()
         pool = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix="job")
         log.info("worker started", extra={"facts": {"handlers": self._app.names}})
+        taker = threading.Thread(target=self._take_all, args=(pool.submit,), name="take", daemon=True)
+        taker.start()
         try:
-            while not self._stopping.is_set():
-                self.take_and_run(pool.submit)
+            self._stopping.wait()
         finally:
+            self._stopping.set()
             stopped_at_s = self._clock.now_s() if self._stopped_at_s is None else self._stopped_at_s
-            self._end.drain(stopped_at_s + self._options.grace_s, self._options.clean_up_s)
+            grace_ends_s = stopped_at_s + self._options.grace_s
+            self._end.drain(grace_ends_s, self._options.clean_up_s)
+            taker.join(TAKE_S_MAX)
+            self._end.drain(grace_ends_s, self._options.clean_up_s)  # what its last poll has started
             pool.shutdown(wait=False, cancel_futures=True)
             self._hurry.set()
             self._completer.stop(timeout_s=1.0)
@@ -105,7 +113,20 @@ class Worker:
             if not given_up:
                 self._source.close()
             log.info("worker stopped", extra={"facts": {"given_up": len(given_up)}})
+        if self._failure is not None:
+            raise self._failure
         return not given_up
+
+    def _take_all(self, submit: Callable[..., object]) -> None:
+        """Take runs until the worker is to stop. In a thread of its own: a long poll must not put off the end of the
+        grace of what runs."""
+        try:
+            while not self._stopping.is_set():
+                self.take_and_run(submit)
+        except Exception as error:  # noqa: BLE001 - `run` raises it when what runs has ended
+            self._failure = error
+        finally:
+            self._stopping.set()
 
     def take_and_run(self, submit: Callable[..., object]) -> None:
         """One turn: wait for a free slot, take as many runs as there are free ones, hand them to threads."""
