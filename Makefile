@@ -83,7 +83,7 @@ process: $(VENV)/.dev $(MINISTACK)/.made ## Tests that kill -9 tickwork's own pr
 	$(BIN)/pytest tests/process
 
 .PHONY: test
-test: lint types unit protocol conformance sim sim-tests scenarios process install-test docs-test hostile deployed-tests ## All tests (README command 2); the deployed ones where Node is present
+test: lint types unit protocol conformance sim sim-tests scenarios actions process install-test docs-test hostile deployed-tests ## All tests (README command 2); the deployed ones where Node is present
 
 .PHONY: deployed-tests
 deployed-tests:

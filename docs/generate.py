@@ -96,11 +96,19 @@ def openapi_page(*, is_compact: bool = False) -> str:
     return json.dumps(document(), ensure_ascii=False, indent=2) + "\n"
 
 
+def what_happens_page() -> str:
+    """What becomes of an occurrence, by action and state: the table that tests/actions tries."""
+    from tests.actions.page import what_happens_page
+
+    return what_happens_page()
+
+
 SERVED = "../functions/tickwork/api/openapi.json"
 PAGES: dict[str, Callable[[], str]] = {
     "lifecycle.md": lifecycle_page,
     "keys.md": keys_page,
     "openapi.json": openapi_page,
+    "what-happens.md": what_happens_page,
     SERVED: lambda: openapi_page(is_compact=True),
 }
 

@@ -67,8 +67,7 @@ class ApiClient:
         self._pool = urllib3.PoolManager(retries=False, timeout=TIMEOUT_S, maxsize=16)
 
     def get(self, path: str, **query: object) -> Any:
-        chosen = {name: value for name, value in query.items() if value is not None}
-        return self.call("GET", path + (f"?{urlencode(chosen, quote_via=quote)}" if chosen else ""))
+        return self.call("GET", path + _query(query))
 
     def get_all(self, path: str, name: str, **query: object) -> list[Any]:
         """All entries of a list, page by page."""
@@ -97,8 +96,8 @@ class ApiClient:
     def patch(self, path: str, body: object) -> Any:
         return self.call("PATCH", path, body)
 
-    def delete(self, path: str) -> Any:
-        return self.call("DELETE", path)
+    def delete(self, path: str, **query: object) -> Any:
+        return self.call("DELETE", path + _query(query))
 
     def call(
         self,
@@ -144,6 +143,12 @@ class ApiClient:
         if self._auth != "iam":
             return headers
         return _signed(method, self.url + path, body, headers)
+
+
+def _query(query: Mapping[str, object]) -> str:
+    """What stands behind a path; what is None is left out."""
+    chosen = {name: value for name, value in query.items() if value is not None}
+    return f"?{urlencode(chosen, quote_via=quote)}" if chosen else ""
 
 
 def new_client_key() -> str:

@@ -81,6 +81,8 @@ class Nets:
         if net == "simulator":
             seeds = ("--first", "0", "--seeds", str(self.seeds), "--violations", "1")
             return [sys.executable, "-m", "tests.simulator", *seeds]
+        if net == "actions":
+            return [sys.executable, "-m", "tests.actions", "--seeds", str(self.seeds), "--differences", "1"]
         return [sys.executable, "-m", "pytest", *UNIT_PATHS, "-x", "-q", "-p", "no:cacheprovider"]
 
     def ask(self, net: str, copy: Path, bug: Bug | None) -> Seen:
@@ -109,9 +111,9 @@ class Nets:
 
 
 def _shown_by(net: str, output: str) -> str:
-    found = (_SEED if net == "simulator" else _TEST).search(output)
+    found = (_TEST if net == "unit" else _SEED).search(output)
     if found:
-        return f"seed {found[1]}" if net == "simulator" else found[1]
+        return found[1] if net == "unit" else f"seed {found[1]}"
     lines = [line for line in output.splitlines() if line.strip()]
     return lines[-1][:120] if lines else "no output"
 
@@ -143,9 +145,9 @@ def _totals(bugs: Sequence[Bug], seen: Sequence[Seen]) -> dict[str, tuple[int, i
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.blind.run", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("list", type=Path, help="the planted bugs, as JSON")
-    parser.add_argument("--seeds", type=int, default=2_000, help="seeds of the simulator for each bug")
+    parser.add_argument("--seeds", type=int, default=2_000, help="seeds of the simulator, or of actions, for each bug")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="this bug only (may be repeated)")
-    parser.add_argument("--nets", choices=("simulator", "unit", "all"), default="simulator")
+    parser.add_argument("--nets", choices=("simulator", "actions", "unit", "all"), default="simulator")
     parser.add_argument("--jobs", type=int, default=2, help="bugs that are tried at once")
     parser.add_argument("--timeout-s", type=int, default=1_800, help="of one net for one bug")
     parser.add_argument("--skip-clean", action="store_true", help="do not run the nets on the code as it is first")

@@ -12,8 +12,11 @@ from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
-from tickwork.core.ledger.keys import ALL_WHO
-from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOBS, LEASES, SET_ASIDE, TIMERS
+from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.versions import JobVersion, renewals, replaced
+from tickwork.core.ledger.keys import ALL_WHO, versions_reaching
+from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOB_VERSIONS, JOBS, LEASES, PAYLOADS, SET_ASIDE, TIMERS
+from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import (
     Absent,
     Anyway,
@@ -282,3 +285,34 @@ def _claim(store: Store, before: int, name: int) -> bool:
         return isinstance(store.commit([write]), Committed)
     except (Conflict, OutcomeUnknown, Throttled):
         return False
+
+
+def test_the_first_definition_that_reaches_an_occurrence_is_the_one_it_was_fired_by(store: Store) -> None:
+    """Rows of a job lie in the order of what they have fired, then of their versions; a payload that is gone leaves a
+    stub, and is not brought back by what lets the others live on."""
+    schedule = {"rate": "1 minute", "anchor": "2026-10-30T00:00:00Z", "zone": "UTC"}
+    base = Job("pay", "job", schedule, Work("default", "job", payload_id="pay:job#1.a"), version=1)
+    store.commit([Put(PAYLOADS, {"payload_id": "pay:job#1.a", "payload": "1"}, Absent())])
+    earlier_ms = 0
+    for version, through_ms in ((1, 60_000), (2, 120_000), (3, 120_000), (11, 600_000)):
+        job = replace(base, version=version, fired_through_ms=through_ms, earlier_through_ms=earlier_ms)
+        assert isinstance(store.commit(replaced(job, None, 0, 60)), Committed)
+        earlier_ms = through_ms
+
+    def first(scheduled_at_ms: int) -> JobVersion | None:
+        page = store.query(JOB_VERSIONS, "pay:job", *versions_reaching(scheduled_at_ms), limit=1)
+        return JobVersion.from_item(page.items[0]) if page.items else None
+
+    found = [first(at_ms) for at_ms in (60_000, 61_000, 120_000, 121_000, 601_000)]
+    assert [row and row.version for row in found] == [1, 2, 2, 11, None]
+    store.commit([Delete(PAYLOADS, {"payload_id": "pay:job#1.a"}, Is("payload", "1"))])
+    row = found[0]
+    assert row is not None
+    gone, lives_on = (store.commit([write]) for write in renewals(row, 80 * 86_400_000, 60))
+    assert isinstance(gone, Refused)
+    assert isinstance(lives_on, Committed)
+    store.commit(replaced(base, None, 0, 60))
+    assert store.get(PAYLOADS, {"payload_id": "pay:job#1.a"}) == {
+        "payload_id": "pay:job#1.a",
+        "expires_at_s": 60 + 90 * 86_400,
+    }

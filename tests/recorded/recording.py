@@ -8,26 +8,32 @@ they are what an old version left in somebody's tables.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.support.fakes import RememberingSender
 from tests.support.runs_world import World
-from tickwork.core.instants import iso
+from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
-from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, Table
+from tickwork.core.ledger.keys import is_wait_place
+from tickwork.core.ledger.tables import ALL_TABLES, JOBS, PASSES, RESOURCES, SET_ASIDE, Table
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
-from tickwork.core.ledger.writes import Anyway, Item, Update
+from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.runs import breaker
 from tickwork.core.schedule import parse_schedule
+from tickwork.flows.audit import reconciling
 from tickwork.flows.dispatch import ticking
+from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
+from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 6
+VERSION = 7
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -52,8 +58,13 @@ def record() -> dict[str, list[Any]]:
     _runs(world)
     _slots(world)
     _frozen(world)
+    _earlier(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
+    beside = _beside()
+    for table in (SET_ASIDE, PASSES):
+        found[table.name] += _items(beside, table)
+    found["resources"] += [item for item in _items(beside, RESOURCES) if is_wait_place(item["slot"])]
     ready = [json.loads(message.body) for queue, message in world.outbox.sent if queue != "ticks"]
     found["ready_messages"] = sorted(ready, key=lambda body: (body["ref"], body["attempt"]))
     found["ticks"] = world.outbox.bodies("ticks")[:5]
@@ -176,6 +187,34 @@ def _slots(world: World) -> None:
     world.complete(occurrence, world.must_start(occurrence).token)  # and the job's `last` says so
 
 
+class _Closed(RememberingSender):
+    """A queue that takes nothing."""
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        return SendReport(tuple(range(len(messages))), why="closed", closed=True)
+
+
+def _beside() -> World:
+    """A world of its own, for what lies beside the ledger: a pool set aside, a run that waits for a slot, a bucket left
+    open two days later."""
+    world = World()
+    for _ in range(2):
+        waits = world.timer(resources=(Resource("reporting-db", 1),))
+        world.start(waits)
+    world.timer(3)
+    world.after(5)
+    run_window(replace(world.ports, sender=_Closed()), 0, world.clock.at_ms // SECOND_MS)
+    later = World(world.store)
+    later.clock.at_ms = world.clock.at_ms + 2 * DAY_MS
+    kept = _items(world, SET_ASIDE)
+    for _ in range(3):
+        later.scan()
+        later.after(60)
+        reconciling.reconcile(later.ports)
+    commit(world.ports, *(Put(SET_ASIDE, item, Anyway("as it stood before the queue was open again")) for item in kept))
+    return world
+
+
 def _frozen(world: World) -> None:
     """A start that a hard calendar puts off."""
     begin_ms = world.clock.at_ms // 60_000 * 60_000 + 120_000
@@ -187,6 +226,15 @@ def _frozen(world: World) -> None:
     for _ in range(3):
         world.scan()
         world.after(1)
+
+
+def _earlier(world: World) -> None:
+    """A run that goes by an earlier definition of its job, since a replay that asked for it; and a cancelled next."""
+    dead = world.until_due("shop:daily")
+    world.fail(dead, world.must_start(dead).token, permanent=True)
+    order = dead_letters.Order("ops", "as it was", 10, world.clock.at_ms + 60_000, definition=1)
+    dead_letters.replay_runs(world.ports, [dead], order)
+    cancelling.cancel_run(world.ports, world.next_key("shop:several"), "not this time")
 
 
 def write() -> None:

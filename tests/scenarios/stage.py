@@ -167,7 +167,12 @@ class _Store:
     def query_index(
         self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
     ) -> tuple[list[Item], Item | None]:
-        return self._tables.query_index(table, index, partition, limit=limit, after=after, descending=descending)
+        return self._call(
+            "query_index",
+            table.name,
+            partition,
+            lambda: self._tables.query_index(table, index, partition, limit=limit, after=after, descending=descending),
+        )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
         return self._call("scan", table.name, None, lambda: self._tables.scan(table, limit=limit, after=after))

@@ -16,6 +16,7 @@ _UNITS_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000}
 _MINUTE_MS = 60_000
 _OUTAGE_MS = 60_000
 """The spec's bound (F8): up to here an occurrence is late, beyond it it was missed."""
+_PUNCTUAL_MS = 5_000
 _SPAN_MAX_MS = 3 * 3_600_000
 _GAP_MAX_MINUTES = 120
 
@@ -101,14 +102,16 @@ def why_skip_is_wrong(missed: Missed, reason: str, schedule: dict[str, Any], *, 
     late_ms = missed.latest_ms - missed.fire_at_ms
     if late_ms < 0:
         return f"it is due in {-late_ms} ms"
-    if is_first and late_ms <= _OUTAGE_MS:
-        return f"it is {late_ms} ms late, which is no outage"
     if reason == "too_late":
         if not missed.max_lateness_ms:
             return "its job has no bound on lateness"
         if late_ms <= missed.max_lateness_ms:
             return f"it is {late_ms} ms late, and its job takes {missed.max_lateness_ms}"
         return None
+    if is_first and late_ms <= _OUTAGE_MS:
+        return f"it is {late_ms} ms late, which is no outage"
+    if missed.policy == "none" and late_ms <= _PUNCTUAL_MS:
+        return f"it is {late_ms} ms late, and was not missed with the others"
     if missed.policy == "all":
         return "its job catches up with all"
     if missed.policy == "none":
@@ -122,10 +125,10 @@ def why_skip_is_wrong(missed: Missed, reason: str, schedule: dict[str, Any], *, 
 def why_firing_is_wrong(missed: Missed, schedule: dict[str, Any]) -> str | None:
     """Why an occurrence had to be skipped, however early its decider looked at the clock."""
     late_ms = missed.earliest_ms - missed.fire_at_ms
-    if late_ms <= _OUTAGE_MS:
-        return None
     if missed.max_lateness_ms and late_ms > missed.max_lateness_ms:
         return f"it was {late_ms} ms late, and its job takes {missed.max_lateness_ms}"
+    if late_ms <= _OUTAGE_MS:
+        return None
     if missed.policy == "all":
         return None
     if missed.policy == "none":

@@ -40,7 +40,7 @@ class ApiUnderTest:
             "body": base64.b64encode(raw).decode(),
             "isBase64Encoded": True,
         }
-        result = self._app.resolve(event, _Context())
+        result = self._app.resolve(event, _Context())  # type: ignore[arg-type]
         status, answer = result["statusCode"], json.loads(result["body"])
         conformity.check(method, path, status, answer)
         return status, result["headers"], answer

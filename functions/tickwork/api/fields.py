@@ -108,6 +108,13 @@ def _team(text: str) -> str:
     return check_slug(text, "team")
 
 
+def _flag(text: object, field: ValidationInfo) -> bool:
+    if text not in ("true", "false"):
+        raise InvalidField(f"{str(text)[:40]!r} is not allowed", field=field.field_name, remedy="write true or false")
+    return text == "true"
+
+
+type Flag = Annotated[bool, BeforeValidator(_flag)]
 type Team = Annotated[str, BeforeValidator(_team)]
 type Limit = Annotated[int, Field(ge=1, le=PAGE_MAX), whole_number(1, PAGE_MAX)]
 type InstantMs = Annotated[int, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from tickwork.api.fields import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX
-from tickwork.api.work_answers import TargetShown, WorkShown
+from tickwork.api.work_answers import CertificateShown, SignOffShown, TargetShown, WorkShown
 from tickwork.api.work_bodies import TargetIn, WorkIn
-from tickwork.core.errors import InvalidField, PayloadTooLarge
+from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
 from tickwork.core.ledger.items import values_of
 from tickwork.core.ledger.messages import compact_json
@@ -155,9 +155,9 @@ def shown(work: Work) -> WorkShown:
     )
     optional = {
         "max_duration_s": work.max_duration_s,
-        "unsafe_sign_off": dict(work.sign_off or {}),
+        "unsafe_sign_off": _known(work.sign_off, SignOffShown),
         "side_effects": list(work.side_effects),
-        "certificate": dict(work.certificate or {}),
+        "certificate": _known(work.certificate, CertificateShown),
         "resources": [
             {"name": one.name, "max_concurrency": one.max_concurrency}
             for one in work.resources
@@ -172,14 +172,26 @@ def shown(work: Work) -> WorkShown:
     return view
 
 
+def _known(stored: Mapping[str, str] | None, shape: type) -> dict[str, str]:
+    """What is stored, without what a newer version has added to it."""
+    return {name: value for name, value in (stored or {}).items() if name in shape.__annotations__}
+
+
 def _target_shown(work: Work) -> TargetShown:
     if not work.url:
         return {"pool": work.pool, "handler": work.handler}
     # By name, not by place: the store gives the members of a map back in an order of its own.
     caps = [one.max_concurrency for one in work.resources if one.name == _cap_name(work)]
-    return {"url": work.url, "max_concurrency": caps[0]}
+    shown_as: TargetShown = {"url": work.url}
+    if caps:
+        shown_as["max_concurrency"] = caps[0]
+    return shown_as
 
 
 def _cap_name(work: Work) -> str:
-    """The tag that stands for the target's own cap."""
-    return parse_target(work.url, allow_private=True).resource if work.url else ""
+    """The tag that stands for the target's own cap. Empty without one, or where another version has taken a target
+    that this one does not read: it is shown all the same, and costs no other job of a list."""
+    try:
+        return parse_target(work.url, allow_private=True).resource if work.url else ""
+    except CallerError:
+        return ""

@@ -62,6 +62,7 @@ def list_(team: str, limit: int, api: str | None, as_json: bool, **wanted: str |
 @click.option("--why", "reason", required=True, help="Why; both stand in the history of the run.")
 @click.option("--per-second", type=click.IntRange(1, 1_000), default=10, show_default=True)
 @click.option("--repeat-unsafe", is_flag=True, help="Of the REFs, also runs of `unsafe` jobs.")
+@click.option("--definition", help="`current`, or a version of the job: what they are to do [what they were fired by].")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @with_api_options
 def replay(
@@ -74,6 +75,8 @@ def replay(
     fixed = {name: options.pop(name) for name in ("team", "by", "reason", "per_second", "repeat_unsafe")} | {
         "dry_run": dry_run
     }
+    if (wanted_definition := options.pop("definition")) is not None:
+        fixed["definition"] = int(wanted_definition) if wanted_definition.isdecimal() else wanted_definition
     wanted = {name: text for name, text in options.items() if text is not None}
     if bool(refs) == bool(wanted or everything):
         raise click.UsageError("name the runs by their refs, or give a filter, or --all")

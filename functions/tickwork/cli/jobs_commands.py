@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tickwork.cli import json_text, schedule_changes
 from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
 
@@ -59,27 +60,53 @@ def create(job_id: str, api: str | None, as_json: bool, **options: Any) -> None:
 @with_definition_options
 @click.option("--change", "change_json", help="Fields of the API as JSON, such as '{\"max_duration_s\": 600}'.")
 @click.option("--version", type=int, help="The version you have read; refused when it has moved on [the latest].")
+@click.option("--yes", is_flag=True, help="Do not ask when the next occurrences become others.")
+@click.option("--dry-run", is_flag=True, help="Only show how the next occurrences would change.")
 @with_api_options
 def update(
-    job_id: str, api: str | None, as_json: bool, change_json: str | None, version: int | None, **options: Any
+    job_id: str,
+    api: str | None,
+    as_json: bool,
+    change_json: str | None,
+    version: int | None,
+    yes: bool,
+    dry_run: bool,
+    **options: Any,
 ) -> None:
-    """Change a job; what is left out stays as it is. Its pending occurrence moves with the schedule.
+    """Change a job; what is left out stays as it is, also in the schedule. Its pending occurrence moves with that.
+
+    Shows the next occurrences before and after, and asks when they differ.
 
     \b
-    tickwork jobs update payments:nightly-settlement --cron "30 2 * * *" --tz America/New_York
+    tickwork jobs update payments:nightly-settlement --cron "30 2 * * *"
     """
     more = {} if change_json is None else read_json(change_json, "--change")
     if not isinstance(more, dict):
         raise click.UsageError("--change is a JSON object of fields")
-    change = _definition(options)
+    change = _definition(options, changes=True)
     if both := sorted(change.keys() & more.keys()):
         raise click.UsageError(f"--change and another option both give {', '.join(both)}: say it in one of them")
     change |= more
     if not change:
         raise click.UsageError("say what to change")
     client, path = ApiClient(api), path_of("jobs", job_id)
-    known = client.get(path)["version"] if version is None else version
-    _show_with_warnings(client.patch(path, change | {"version": known}), as_json)
+    job = client.get(path)
+    if change.get("schedule"):
+        if "schedule" not in more and options["schedule_json"] is None:
+            change["schedule"] = schedule_changes.merged(job["schedule"], change["schedule"])
+        found = schedule_changes.difference(client, job, change["schedule"])
+        if dry_run and as_json:
+            show_json(found.as_json())
+        else:
+            schedule_changes.show(found)
+        if not dry_run and not yes and not found.is_none:
+            schedule_changes.ask()
+    if dry_run:
+        return
+    changed = client.patch(path, change | {"version": job["version"] if version is None else version})
+    if not changed["changed"]:
+        say(f"{job_id} says that already: nothing is changed", err=True)
+    _show_with_warnings(changed, as_json)
 
 
 @jobs_group.command("pause")
@@ -115,10 +142,10 @@ def _body(job_id: str, options: dict[str, Any]) -> dict[str, Any]:
     return {"team": team, "name": name, **definition}
 
 
-def _definition(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields that were given."""
+def _definition(options: dict[str, Any], *, changes: bool = False) -> dict[str, Any]:
+    """The fields that were given. `changes`: of a job that has a schedule, so that a zone may stand alone."""
     body: dict[str, Any] = {}
-    if (schedule := _schedule(options)) is not None:
+    if (schedule := _schedule(options, changes=changes)) is not None:
         body["schedule"] = schedule
     if target := {name: options[name] for name in ("pool", "handler") if options[name]}:
         body["target"] = target
@@ -130,7 +157,7 @@ def _definition(options: dict[str, Any]) -> dict[str, Any]:
     return body | {name: options[name] for name in kept if options[name] is not None}
 
 
-def _schedule(options: dict[str, Any]) -> Any:
+def _schedule(options: dict[str, Any], *, changes: bool) -> Any:
     """The schedule that was given; None without one."""
     if options["schedule_json"] is not None:
         return read_json(options["schedule_json"], "--schedule")
@@ -138,33 +165,17 @@ def _schedule(options: dict[str, Any]) -> Any:
     if len(schedule) > 1:
         raise click.UsageError("give exactly one of --cron, --rate, --at, --delay and --schedule")
     if not schedule:
-        if options["zone"]:
+        if options["zone"] and not changes:
             raise click.UsageError("--tz goes with --cron or --at")
-        return None
+        return {"zone": options["zone"]} if options["zone"] else None
     return schedule | ({"zone": options["zone"]} if options["zone"] else {})
 
 
 def read_json(text: str, option: str) -> Any:
-    """JSON as the API reads it: a key that stands twice is refused here, where the last one would win unseen."""
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
-    except _Twice as error:
-        raise click.UsageError(f"{option} has the key {error.args[0]!r} twice in one object: write it once") from None
-    except (RecursionError, ValueError) as error:
+        return json_text.loads(text)
+    except ValueError as error:
         raise click.UsageError(f"{option} is not JSON: {error}") from None
-
-
-class _Twice(Exception):
-    pass
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Twice(key)
-        found[key] = value
-    return found
 
 
 @jobs_group.command("list")
@@ -196,14 +207,32 @@ def show(job_id: str, api: str | None, as_json: bool) -> None:
 
 @jobs_group.command("delete")
 @click.argument("job_id", metavar="TEAM:NAME")
+@click.option("--cancel-runs", is_flag=True, help="Cancel its runs too that have not ended. They go on otherwise.")
 @with_api_options
-def delete(job_id: str, api: str | None, as_json: bool) -> None:
-    """Delete a job and cancel its pending occurrence. Again is a no-op."""
-    answer = ApiClient(api).delete(path_of("jobs", job_id))
+def delete(job_id: str, api: str | None, as_json: bool, cancel_runs: bool) -> None:
+    """Delete a job and cancel its pending occurrence. Again is a no-op.
+
+    Runs that were fired before go on, with their retries, unless --cancel-runs is given.
+    """
+    answer = ApiClient(api).delete(path_of("jobs", job_id), cancel_runs="true" if cancel_runs else None)
     if as_json:
         show_json(answer)
-    else:
-        say(f"{job_id}: {'deleted' if answer['changed'] else 'was deleted before'}")
+        return
+    say(f"{job_id}: {'deleted' if answer['changed'] else 'was deleted before'}")
+    say(_going_on(answer))
+
+
+def _going_on(answer: dict[str, Any]) -> str:
+    """What becomes of the runs of a deleted job."""
+    runs, stopped = answer["runs"], answer.get("cancelled_runs")
+    if stopped is not None:
+        left = f", {stopped['left']} are left: repeat the command" if stopped["left"] else ""
+        return f"{stopped['cancelled']} runs cancelled, {stopped['told_to_stop']} told to stop{left}"
+    counts = {"queued": runs["queued"], "running": runs["running"], "waiting for a retry": runs["waiting"]}
+    known = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    if not known:
+        return "none of its runs is known to be under way"
+    return f"its runs go on: {known}{' (and perhaps older ones)' if runs['more'] else ''}; --cancel-runs ends them"
 
 
 def _show_with_warnings(job: dict[str, Any], as_json: bool) -> None:

@@ -7,7 +7,6 @@ error with exit code 2, and leaves standard output empty.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
@@ -16,6 +15,7 @@ from typing import IO, Any
 
 import click
 
+from tickwork.cli import json_text
 from tickwork.cli.output import say, say_lines, show_json
 from tickwork.core.errors import CallerError
 from tickwork.core.schedule.calendars.calendar import Calendar
@@ -191,7 +191,7 @@ def _read_calendars(path: Path | None) -> dict[str, Calendar]:
 
 def _json(text: str, field: str) -> Any:
     try:
-        return json.loads(text)
+        return json_text.loads(text)
     except ValueError as error:
         raise ScheduleRefused("bad_json", f"not JSON: {error}", field=field, remedy="write valid JSON") from None
 

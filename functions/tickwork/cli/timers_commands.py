@@ -67,7 +67,8 @@ def create(payload_json: str | None, pool: str, handler: str, api: str | None, a
     if as_json:
         show_json(timer)
     else:
-        show_facts({"timer": timer["timer_id"], "fires": timer["fire_at"], "run": timer["run_id"]})
+        facts = {"timer": timer["timer_id"], "fires": timer["fire_at"], "run": timer["run_id"]}
+        show_facts(facts | ({} if timer["status"] == "pending" else {"status": timer["status"]}))
 
 
 @timers_group.command("cancel")

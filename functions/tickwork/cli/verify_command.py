@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tickwork.cli import json_text
 from tickwork.cli.output import say, show_json
 from tickwork.cli.worker_command import load_app, load_named
 
@@ -56,7 +57,7 @@ def verify_command(
     effects += [load_named(place, RecordedEffects) for place in named]
     effects += [HttpEffects()] if watch_http else []
     try:
-        report = verify(app, job, json.loads(payload), effects)
+        report = verify(app, job, json_text.loads(payload), effects)
     except (UnknownHandler, ValueError) as error:
         raise click.UsageError(str(error)) from error
     found = report.to_json(datetime.now(UTC))

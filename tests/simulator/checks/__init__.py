@@ -56,7 +56,7 @@ class Checks:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
-                self.slots.job_changed(after)
+                self.slots.job_changed(before, after)
             elif table is CALENDARS:
                 self.chains.calendar_changed(after)
                 self.freezes.calendar_changed(after)
@@ -73,6 +73,7 @@ class Checks:
         if visible_at_ms + self._world.faults.skew_max_ms + EARLY_MS < due_ms:
             raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_at_ms} ms early")
         self.ledger.sent(process, message["ref"])
+        self.ledger.told_what(process, message)
         if message["dispatched_by"] == "audit":
             self.ledger.woken(process, message["ref"])
         self.cursors.sent(ref)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from tests.simulator.oracle import occurrences
 from tests.simulator.poison import GARBAGE
 from tickwork.core.ledger.keys import LedgerKey, slice_key
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
@@ -44,8 +45,11 @@ class ChainChecks:
             return
         if before["version"] != after["version"]:
             self._check_change(process, before)
+            self._check_silence(process, after)
             return
         self._check_fence(process, before)
+        if before["next_scheduled_at_ms"] in after.get("cancelled", ()):
+            return
         if after["fired_through_ms"] < before["next_scheduled_at_ms"] and not self._is_planned_anew(before, after):
             what = f"{process.name} moved {after['job_id']} without passing {before['next_scheduled_at_ms']}"
             raise Violation("chain-unbroken", what)
@@ -68,6 +72,20 @@ class ChainChecks:
         if scheduled_at_ms <= process.earliest_ms():
             what = f"{process.name} changed {before['job_id']}, and gave up {scheduled_at_ms}, which was due"
             raise Violation("every-end-recorded", what)
+
+    def _check_silence(self, process: Process, after: Item) -> None:
+        """A change is followed by no silence: each instant of the new schedule before the one it puts next had passed,
+        or was cancelled by somebody."""
+        next_ms = after["next_scheduled_at_ms"]
+        if not next_ms or after["status"] != "active" or self._world.zone_moved:
+            return
+        since_ms = max(process.latest_ms(), self._world.kernel.now_ms + self._world.faults.skew_max_ms)
+        for at_ms in occurrences(after["schedule"], since_ms, next_ms - 1) or []:
+            place = self._items.get((after["job_id"], at_ms))
+            item = self._world.tables.standing(TIMERS, place) if place else None
+            if item is None or item["status"] != "cancelled":
+                what = f"{process.name} changed {after['job_id']}, which is silent from {at_ms} to {next_ms}"
+                raise Violation("chain-unbroken", what)
 
     def calendar_changed(self, after: Item | None) -> None:
         """A calendar has another version from now on."""

@@ -3,7 +3,7 @@ cancelled-stays, and no-early-fire at the start."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
@@ -43,6 +43,10 @@ _EXCUSES = frozenset({"message_lost", "send_refused", "faulty_worker", "worker_o
 """Faults after which a run may be without a message, or its message without a worker."""
 
 
+_WHAT = ("handler", "payload", "payload_id", "url", "lease_s")
+"""What a message says that a run is to do."""
+
+
 class LedgerChecks:
     """`accepted` and `cancelled` are refs that a client was told about; `started_at_ms` first starts, by ref."""
 
@@ -50,6 +54,7 @@ class LedgerChecks:
         self._world = world
         self.accepted: dict[str, int] = {}
         self.cancelled: set[str] = set()
+        self._what: dict[str, dict[str, Any]] = {}
         self.never_fired: set[str] = set()
         self.started_at_ms: dict[str, int] = {}
         self.last_start: dict[str, tuple[int, int]] = {}
@@ -63,7 +68,7 @@ class LedgerChecks:
             return
         ref = f"{after['pk']}|{after['sk']}"
         was, now = (before["status"] if before else None), after["status"]
-        if (was, now) not in _ALLOWED and not _replaces_cancelled(before, now):
+        if (was, now) not in _ALLOWED and not self._replaces_cancelled(before, now):
             invariant = "cancelled-stays" if was == "cancelled" else "every-end-recorded"
             raise Violation(invariant, f"{process.name}: {ref} went from {was} to {now}")
         self._world.seen[f"item {was or 'new'} -> {now}"] += 1
@@ -97,6 +102,15 @@ class LedgerChecks:
         if item is None or ref in self.never_fired:
             status = "missing" if item is None else item["status"]
             raise Violation("cancelled-stays", f"{process.name} sent {ref}, which is {status}")
+
+    def told_what(self, process: Process, message: dict[str, Any]) -> None:
+        """Every message of a run says to do the same, whatever has become of its job (W13)."""
+        what = {name: message.get(name) for name in _WHAT}
+        first = self._what.setdefault(message["ref"], what)
+        if what != first:
+            raise Violation("one-definition", f"{process.name} sent {message['ref']} with {what}, at first {first}")
+        if message["attempt"] > 1 and message["ref"].count("~") == 0:
+            self._world.seen["retry of a job"] += 1
 
     def woken(self, process: Process, ref: str) -> None:
         """The audit brings a run back whose worker died. Its own message should have, when none was lost."""
@@ -183,6 +197,19 @@ class LedgerChecks:
         self._world.checks.skips.started(process, ref, after)
         self._world.checks.freezes.started(process, ref, after)
 
+    def _replaces_cancelled(self, before: Item | None, now: str) -> bool:
+        """What a change or a deletion has given up may come back, if it never started; what somebody cancelled only in
+        a job that was made anew."""
+        if (
+            before is None
+            or before["status"] != "cancelled"
+            or "attempt" in before
+            or now not in ("pending", "skipped")
+        ):
+            return False
+        was_given_up = str(before["reason"]).startswith("the job was ")
+        return was_given_up or bool(self._world.checks.told.deletions[before["job_id"]])
+
     def _unsafe_once(self, process: Process, ref: str, after: Item) -> None:
         """What is unsafe is started once and never again by itself; a person may replay it."""
         work = after.get("work") or self._world.work_of(after.get("job_id", ""))
@@ -191,16 +218,6 @@ class LedgerChecks:
         self._world.seen["unsafe started"] += 1
         if after["attempt"] > 1 and not after.get("replays") and "job_id" not in after:
             raise Violation("at-most-once", f"{process.name} started {ref} again, which is unsafe")
-
-
-def _replaces_cancelled(before: Item | None, now: str) -> bool:
-    """A job that was deleted and created again may have the same occurrence again, if it never started."""
-    return (
-        before is not None
-        and before["status"] == "cancelled"
-        and "attempt" not in before
-        and now in ("pending", "skipped")
-    )
 
 
 def _records_loss(before: Item | None, after: Item) -> bool:

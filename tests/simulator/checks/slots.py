@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 class SlotChecks:
     """`_held` maps a team's slot to the run that holds it, as the runs' own items say; `_limits` a job to what it has
-    limited, since when."""
+    limited, since when; `_fired` a job to what it limited while it fired, up to which nominal instant."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._held: dict[tuple[str, str], str] = {}
         self._lost: set[tuple[str, str, str]] = set()
         self._limits: dict[str, list[tuple[int, dict[str, int]]]] = defaultdict(list)
+        self._fired: dict[str, list[tuple[int, dict[str, int]]]] = defaultdict(list)
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         """A ledger item has changed."""
@@ -82,19 +83,24 @@ class SlotChecks:
         self._held.pop((team, slot), None)
         self._lost.add((team, slot, row["holder"]))
 
-    def job_changed(self, after: Item | None) -> None:
-        """A definition has changed: from now on its starts ask for other slots."""
+    def job_changed(self, before: Item | None, after: Item | None) -> None:
+        """A definition has changed: what it fires from now on asks for other slots."""
         if after is not None and isinstance(after["work"], dict):
             limits = dict(after["work"].get("resources", {}))
             standing = self._limits[after["job_id"]]
             if not standing or standing[-1][1] != limits:
                 standing.append((self._world.kernel.now_ms, limits))
+            if before is not None and before["fired_through_ms"] < after["fired_through_ms"]:
+                self._fired[after["job_id"]].append((after["fired_through_ms"], limits))
 
     def _limits_of(self, process: Process, run: Item) -> list[dict[str, int]]:
-        """What the run's definition has limited at any time since the call began; none when it has none (a poisoned
-        item)."""
+        """What the definition limited that fired the run; of one that is not fired yet, what its job's has limited at
+        any time since the call began. None when it has none (a poisoned item)."""
         if "work" in run:
             return [dict(run["work"].get("resources", {}))]
+        fired = [limits for through_ms, limits in self._fired[run["job_id"]] if through_ms >= run["scheduled_at_ms"]]
+        if fired:
+            return fired[:1]
         standing = self._limits[run["job_id"]]
         ends_ms = [at_ms for at_ms, _ in standing[1:]] + [self._world.kernel.now_ms]
         return [

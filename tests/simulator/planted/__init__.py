@@ -11,6 +11,7 @@ from tests.simulator.planted import (
     reconciler,
     rows,
     slots,
+    versions,
     window,
 )
 from tests.simulator.planted.bug import Bug, Patch
@@ -26,6 +27,7 @@ PLANTED = (
     *reconciler.BUGS,
     *backlogs.BUGS,
     *rows.BUGS,
+    *versions.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

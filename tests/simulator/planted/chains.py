@@ -13,7 +13,7 @@ from tickwork.core.jobs.definitions import Job
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import JOBS
+from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Check, Committed, Put, Refused, Write
 from tickwork.flows.dispatch import firing, sending, stepping
 from tickwork.flows.dispatch.fired import Fired
@@ -99,7 +99,20 @@ def _pending_expires() -> Sequence[Patch]:
 
 def _delete_leaves_next() -> Sequence[Patch]:
     right = registering._deletion
-    return [(registering, "_deletion", lambda ports, job: right(ports, job)[:1])]
+    return [(registering, "_deletion", lambda *given: [write for write in right(*given) if write.table is not TIMERS])]
+
+
+def _small_bound_is_ignored() -> Sequence[Patch]:
+    right = chain._why_skip
+
+    def wrong(*arguments: Any, is_outage: bool) -> str | None:
+        return right(*arguments, is_outage=is_outage) if is_outage else None
+
+    return [(chain, "_why_skip", wrong)]
+
+
+def _none_skips_what_came_due_afterwards() -> Sequence[Patch]:
+    return [(chain, "PUNCTUAL_MS", -(10**9))]
 
 
 BUGS = (
@@ -112,4 +125,6 @@ BUGS = (
     Bug("a skip without a record", _skip_without_record),
     Bug("a pending item expires", _pending_expires),
     Bug("delete leaves the pending occurrence", _delete_leaves_next),
+    Bug("a bound on lateness below a minute is ignored", _small_bound_is_ignored),
+    Bug("none skips what came due afterwards", _none_skips_what_came_due_afterwards),
 )

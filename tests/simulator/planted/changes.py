@@ -73,6 +73,25 @@ def _schedule_reaches_back() -> Sequence[Patch]:
     return [(chain, "following", lambda job, *rest: right(replace(job, scheduled_since_ms=0), *rest))]
 
 
+def _cancel_passes_the_time_until_it() -> Sequence[Patch]:
+    right = chain.cancel_next
+
+    def wrong(job: Job, due: Any, *rest: Any) -> tuple[Write, ...]:
+        move, *others = right(job, due, *rest)
+        assert isinstance(move, Update)
+        return replace(move, set={**move.set, "fired_through_ms": due.scheduled_at_ms}), *others
+
+    return [(chain, "cancel_next", wrong)]
+
+
+def _change_forgets_what_was_cancelled() -> Sequence[Patch]:
+    right = occurrences.following
+    return [
+        (module, "following", lambda job, *rest: right(replace(job, cancelled=()), *rest))
+        for module in (occurrences, chain)
+    ]
+
+
 BUGS = (
     Bug("a change leaves the old occurrence pending", _leaves_the_old_occurrence),
     Bug("a change without a condition", _change_without_a_condition),
@@ -81,5 +100,7 @@ BUGS = (
     Bug("a step does not mind that its job was changed", _step_does_not_mind_changes),
     Bug("a pause does not move the version", _pause_does_not_move_the_version),
     Bug("a pause is ignored", _pause_is_ignored),
+    Bug("a cancelled occurrence takes the time until it along", _cancel_passes_the_time_until_it),
+    Bug("a change forgets what was cancelled", _change_forgets_what_was_cancelled),
     Bug("a new schedule reaches back before its change", _schedule_reaches_back),
 )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
-from tests.unit.api.test_jobs_and_timers import move, ready, windows
+from tests.unit.api.test_jobs_and_timers import move, ready, start, windows
 from tickwork.api.timers.bodies import TimerIn
 from tickwork.core.errors import Conflict, OutcomeUnknown
 from tickwork.core.ledger.tables import CLIENT_KEYS, JOBS, TIMERS
@@ -149,6 +149,13 @@ def test_a_change_repeated_after_somebody_else_has_changed_it_is_refused(api: Ap
     api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})
     api.call("PATCH", "/jobs/payments:rates", {"version": 2, "lease_s": 60})
     assert api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})[0] == 412
+
+
+def test_a_change_that_no_longer_fits_the_job_is_refused_for_its_version(api: ApiUnderTest) -> None:
+    api.call("POST", "/jobs", job(catch_up={"policy": "last", "last": 3}))
+    api.call("PATCH", "/jobs/payments:rates", {"version": 1, "catch_up": {"policy": "all"}})
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 1, "catch_up": {"last": 5}})[0] == 412
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "catch_up": {"last": 5}})[0] == 422
 
 
 # --- however it is written --------------------------------------------------------------------------------------
@@ -412,3 +419,36 @@ def test_a_repeat_sees_to_a_timer_whose_first_request_died_before_it_did(api: Ap
 
     assert batch(api, timer(at="2026-10-29T23:59:30Z"))[0] == 201
     assert len(ready(ports)) == 1
+
+
+# --- what a payload says is what arrives ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_apart", [False, True], ids=["inline", "kept apart"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "9007199254740993", "1" * 40, "1" * 4_000, "1e-320", "1.7976931348623157e308", "-0.0",
+        "0.1000000000000000055511151231257827", "12345678901234567890.123456789", '"\\u0000"', '"\\u2028"',
+        '"\\uffff"', '{"": 1}', "null", "{}", "[]", '""', "0", "false", "1.0",
+    ],
+)  # fmt: skip
+def test_a_payload_arrives_as_it_was_written_and_is_known_again(
+    api: ApiUnderTest, ports: Ports, payload: str, is_apart: bool
+) -> None:
+    """Integers exactly, decimals as the double that RFC 8259 lets readers expect."""
+    written = f'[{payload}, "{"x" * 500}"]' if is_apart else payload
+    text = json.dumps(timer(delay_s=5, payload="HERE")).replace('"HERE"', written).encode()
+    assert api.call("POST", "/timers", text)[0] == 201
+    assert api.call("POST", "/timers", text)[0] == 200
+    move(ports, 5)
+    windows(ports)
+    message = ready(ports)[-1]
+    arrived = start(api, message).get("payload", message.get("payload"))
+    assert repr(arrived) == repr(json.loads(written))
+
+
+@pytest.mark.parametrize("payload", ["1E400", "NaN", "-Infinity", "1" * 5_000, '{"a": 1, "a": 1}', '"\\ud800"'])
+def test_a_payload_that_readers_would_not_agree_on_is_refused(api: ApiUnderTest, payload: str) -> None:
+    text = json.dumps(timer(delay_s=5, payload="HERE")).replace('"HERE"', payload).encode()
+    assert api.call("POST", "/timers", text)[0] in (400, 422)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
@@ -200,5 +201,25 @@ def test_json_on_the_command_line_with_one_key_twice_is_refused_by_its_name(serv
     create = ("timers", "create", "--team", "shop", "--pool", "default", "--handler", "h", "--delay", "5")
     told = run(server, *create, "--payload", text)
     assert told.exit_code == 2
-    assert "twice in one object" in told.stderr
+    assert "stands twice in one object" in told.stderr.replace("\n", " ")
+    assert Script.asked == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("jobs", "create", "payments:x", "--pool", "payments", "--schedule", '{"rate": "1 hour", "rate": "2 hours"}'),
+        ("jobs", "update", "payments:x", "--change", '{"lease_s": 60, "lease_s": 90}'),
+        ("next", "--spec", "FILE"),
+    ],
+)
+def test_every_command_that_reads_json_refuses_a_key_that_stands_twice(
+    server: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    Script.asked.clear()
+    file = tmp_path / "spec.json"
+    file.write_text('{"cron": "0 2 * * *", "zone": "UTC", "zone": "Europe/Berlin"}')
+    told = run(server, *(str(file) if one == "FILE" else one for one in command))
+    assert told.exit_code != 0
+    assert "stands twice in one object" in told.output.replace("\n", " ")
     assert Script.asked == []

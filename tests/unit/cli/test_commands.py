@@ -52,7 +52,7 @@ def test_a_job_is_changed_paused_and_resumed(url: str) -> None:
     run(url, "jobs", "create", "payments:nightly", "--cron", "0 2 * * *", "--pool", "payments", "--handler", "settle")
 
     changed = run(url, "jobs", "update", "payments:nightly", "--cron", "30 2 * * *", "--max-attempts", "2",
-                  "--change", '{"max_duration_s": 600}', "--json")  # fmt: skip
+                  "--change", '{"max_duration_s": 600}', "--json", "--yes")  # fmt: skip
     job = json.loads(changed.stdout)
     assert (job["version"], job["schedule"]["cron"], job["max_duration_s"]) == (2, "30 2 * * *", 600)
     assert job["target"] == {"pool": "payments", "handler": "settle"}

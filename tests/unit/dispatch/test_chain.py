@@ -56,7 +56,7 @@ def test_what_is_late_by_less_than_an_outage_fires_whatever_the_policy() -> None
         (CatchUp("last", 2), [0, 1, 2, 3], 4, False),
         (CatchUp("last", 9), [], 1, True),
         (CatchUp("all"), [], 1, True),
-        (CatchUp("none"), [0, 1, 2, 3, 4, 5], 6, False),
+        (CatchUp("none"), [0, 1, 2, 3, 4], 5, False),
         (CatchUp("all", max_lateness_s=150), [0, 1, 2], 3, False),
     ],
     ids=str,
@@ -69,6 +69,26 @@ def test_after_an_outage_the_policy_decides(
     assert step.fires is fires
     assert step.next is not None
     assert (step.next.scheduled_at_ms - NOW_MS) // EVERY == next_minute
+
+
+@pytest.mark.parametrize("policy", [CatchUp("latest"), CatchUp("all"), CatchUp("none"), CatchUp("last", 2)], ids=str)
+@pytest.mark.parametrize("bound_s", [1, 5, 59])
+def test_a_bound_on_lateness_below_an_outage_holds_too(policy: CatchUp, bound_s: int) -> None:
+    bounded = replace(policy, max_lateness_s=bound_s)
+    assert plan(bounded, bound_s * 1_000).fires
+    step = plan(bounded, bound_s * 1_000 + 1)
+    assert (step.fires, [one.reason for one in step.skipped], minutes(step)) == (False, [chain.TOO_LATE], [0])
+
+
+@pytest.mark.parametrize(("late_ms", "skipped_count"), [(120_000, 6), (125_000, 6), (125_001, 7), (139_999, 7)])
+def test_with_none_what_came_due_afterwards_fires_behind_what_was_missed(late_ms: int, skipped_count: int) -> None:
+    """A job of every twenty seconds after an outage of two minutes."""
+    spec = parse_schedule({"rate": "20 seconds", "anchor": "2026-01-01T00:00:00Z"}, now_ms=NOW_MS, job_id="pay:x").spec
+    often = replace(JOB, schedule=spec, catch_up=CatchUp("none"))
+    step = chain.plan_step(often, DUE, NOW_MS + late_ms, 1)
+    following = skipped_count * 20_000
+    assert [one.at.scheduled_at_ms - NOW_MS for one in step.skipped] == list(range(0, following, 20_000))
+    assert step.next == Next(NOW_MS + following, NOW_MS + following, 0)
 
 
 def test_the_reason_says_whether_it_was_the_policy_or_the_lateness() -> None:
@@ -154,7 +174,7 @@ def test_a_paused_occurrence_is_skipped_however_early_or_late_its_scanner_is(lat
         (paused(1), [], 1, True),
         (paused(-5, 0), [0, 1, 2, 3, 4, 5], 6, False),
         (paused(2, 4, CatchUp("all")), [], 1, True),
-        (paused(2, 4, CatchUp("none")), [0, 1, 2, 3, 4, 5], 6, False),
+        (paused(2, 4, CatchUp("none")), [0, 1, 2, 3, 4], 5, False),
         (paused(2, 5, CatchUp("last", 2)), [0], 1, False),
     ],
     ids=str,

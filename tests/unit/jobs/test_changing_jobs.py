@@ -56,9 +56,9 @@ def test_a_change_touches_only_what_it_names(api: ApiUnderTest) -> None:
 
     after = change(api, retry_policy={"max_attempts": 2}, lease_s=120)
 
-    told = {"version": 2, "lease_s": 120, "retry_policy": before["retry_policy"] | {"max_attempts": 2}}
+    told = {"version": 2, "changed": True, "lease_s": 120, "retry_policy": before["retry_policy"] | {"max_attempts": 2}}
     assert after == before | told
-    assert api.call("GET", JOB)[1] == {name: value for name, value in after.items() if name != "warnings"}
+    assert api.call("GET", JOB)[1] == {name: after[name] for name in after.keys() - {"warnings", "changed"}}
 
 
 def test_a_new_schedule_moves_the_pending_occurrence_and_says_so(api: ApiUnderTest, ports: Ports) -> None:
@@ -223,6 +223,15 @@ def test_a_payload_kept_apart_stays_until_it_is_replaced(api: ApiUnderTest) -> N
     assert "payload_id" not in change(api, version=3, payload=None)
 
 
+@pytest.mark.parametrize("how", ["skip", "next_working_day"])
+def test_a_single_time_is_found_whatever_its_calendars_do_with_it(api: ApiUnderTest, how: str) -> None:
+    api.call("PUT", "/calendars/payments:weekends", {"weekly": ["sat", "sun"]})
+    calendars = {"exclude": ["weekends"], "on_excluded": how}
+    create_job(api, schedule={"at": "2026-11-10T09:00:00Z", "calendars": calendars})
+    job = change(api, schedule={"at": "2026-11-11T09:00:00Z", "calendars": calendars})
+    assert job["next"]["scheduled_at"] == "2026-11-11T09:00:00Z"
+
+
 def test_a_finished_job_lives_again_by_a_new_schedule(api: ApiUnderTest, ports: Ports) -> None:
     create_job(api, schedule={"delay": "5s"})
     move(ports, 6)
@@ -277,9 +286,19 @@ def test_a_schedule_that_can_not_be_read_any_more_can_be_replaced(api: ApiUnderT
     create_job(api, tolerance_s=7)
     item = ports.store._tables[JOBS.name]["payments:rates"][""]  # type: ignore[attr-defined]
     item["schedule"] = {"from": "the future"}
-    assert api.call("PATCH", JOB, {"version": 1, "lease_s": 90})[0] == 422
-    job = change(api, schedule=HOURLY)
+    kept = change(api, lease_s=90)
+    assert (kept["schedule"], kept["lease_s"]) == (item["schedule"], 90)
+    job = change(api, version=2, schedule=HOURLY)
     assert (job["next"]["scheduled_at"], job["tolerance_s"]) == ("2026-10-30T01:00:00Z", 7)
+
+
+def test_a_parked_job_whose_schedule_can_not_be_read_is_not_set_going_by_another_change(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    create_job(api)
+    item = ports.store._tables[JOBS.name]["payments:rates"][""]  # type: ignore[attr-defined]
+    item |= {"schedule": {"from": "the future"}, "status": "error", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
+    assert api.call("PATCH", JOB, {"version": 1, "lease_s": 90})[0] == 422
 
 
 PUSHED = {
@@ -304,7 +323,7 @@ def test_the_cap_of_a_url_is_found_in_whatever_order_the_store_gives_its_tags(pu
     after = change(api, lease_s=90)
 
     assert (after["target"], after["resources"]) == (PUSHED["target"], PUSHED["resources"])
-    assert after == before | {"version": 2, "lease_s": 90}
+    assert after == before | {"version": 2, "lease_s": 90, "changed": True}
 
 
 def test_a_url_keeps_its_certificate_until_it_is_another(pushing: Ports) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.jobs.definitions import CatchUp, Job
 from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.versions import JobVersion
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Retry, Run
@@ -23,6 +24,7 @@ BARE = {
     Run: Run(KEY),
     Retry: Retry(KEY, KEY.ref, 2),
     Job: Job("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
+    JobVersion: JobVersion("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
     Pause: Pause("ann", "maintenance", 1),
     SliceLease: SliceLease("main#0001"),
 }

@@ -26,8 +26,10 @@ def kill(world: World, *, error: str = "boom", error_class: str = "KeyError", te
     return key
 
 
-def replay(world: World, *keys: LedgerKey, per_second: int = 10) -> list[Replayed]:
-    order = Order("ann", "the database is back", per_second, world.clock.at_ms)
+def replay(
+    world: World, *keys: LedgerKey, per_second: int = 10, reason: str = "the database is back"
+) -> list[Replayed]:
+    order = Order("ann", reason, per_second, world.clock.at_ms)
     return dead_letters.replay_runs(world.ports, keys, order)
 
 
@@ -128,9 +130,11 @@ def test_replaying_again_changes_nothing(world: World) -> None:
     assert replay(world, key) == first
     assert len(world.run(key).replays) == 1
     run = world.must_start(key, message=world.until_retry(key))
-    assert replay(world, key)[0].refusal == NOT_DEAD
+    assert replay(world, key) == first
+    assert replay(world, key, reason="another")[0].refusal == NOT_DEAD
     world.complete(key, run.token)
-    assert replay(world, key)[0].refusal == NOT_DEAD
+    assert replay(world, key) == first
+    assert replay(world, key, reason="another")[0].refusal == NOT_DEAD
 
 
 def test_a_crash_after_the_replay_was_written_loses_nothing(world: World) -> None:

@@ -11,9 +11,12 @@ from tests.support.queues import WorldQueue
 from tests.support.runs_world import World
 
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.tables import PAYLOADS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
+from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.flows.ledger import payloads
 from tickwork.flows.runs import timers
+from tickwork.flows.runs.worker_calls import PAYLOAD_LOST
 from tickwork.ports import Ports
 
 
@@ -70,6 +73,20 @@ def test_a_payload_kept_apart_is_brought(world: World, api: ApiUnderTest) -> Non
     due(world, 1, payload=work_payload)
     (run,) = lease(api)
     assert run["payload"] == json.loads(work_payload)
+
+
+def test_a_run_whose_payload_is_gone_is_not_leased_and_holds_up_no_other(
+    world: World, queue: WorldQueue, api: ApiUnderTest
+) -> None:
+    due(world, 1, payload=json.dumps("x" * (payloads.PAYLOAD_INLINE_BYTES_MAX + 1)))
+    (kept,) = world.store.items(PAYLOADS)
+    world.store.commit([Delete(PAYLOADS, {"payload_id": kept["payload_id"]}, Anyway("lost"))])
+    due(world, 1)
+    (run,) = lease(api)
+    assert "payload_id" not in run
+    assert len(queue.gone) == 1, "nobody gets its message again"
+    (dead,) = [item for item in world.store.items(TIMERS) if item["status"] == lifecycle.DEAD]
+    assert dead["attempts"][0]["error_class"] == PAYLOAD_LOST
 
 
 def test_a_completion_deletes_the_message_that_its_receipt_names(

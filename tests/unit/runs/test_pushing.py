@@ -16,7 +16,9 @@ from tests.support.runs_world import Crash, World
 
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.tables import PAYLOADS
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
+from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.core.runs import breaker
 from tickwork.core.runs.push_targets import Target, parse_target
 from tickwork.core.runs.pushes import Answer, Outcome, judge, team_secret
@@ -82,6 +84,17 @@ def test_a_push_carries_the_run_and_its_key_and_succeeds_with_2xx(world: PushWor
     assert (sent["run_id"], sent["attempt"], sent["token"], sent["payload"]) == (key.run_id, 1, 1, {"order": 7})
     assert headers["Idempotency-Key"] == key.run_id
     assert world.run(key).status == lifecycle.SUCCEEDED
+    assert len(world.queue.gone) == 1
+
+
+def test_a_run_whose_payload_is_gone_is_not_pushed(world: PushWorld) -> None:
+    key = world.push_timer(payload=json.dumps("x" * 1_000))
+    (kept,) = world.store.items(PAYLOADS)
+    world.store.commit([Delete(PAYLOADS, {"payload_id": kept["payload_id"]}, Anyway("lost"))])
+    world.push()
+    run = world.run(key)
+    assert (world.poster.posts, run.status, run.slots) == ([], lifecycle.DEAD, ())
+    assert kept["payload_id"] in run.attempts[0]["error"]
     assert len(world.queue.gone) == 1
 
 

@@ -51,6 +51,31 @@ def test_a_lost_reply_to_its_start_is_answered_again_to_the_same_claim_only(worl
     assert world.start(key, "claim-of-w2").reason == "held"
 
 
+def test_a_lost_one_does_not_claim_that_it_ran(world: World) -> None:
+    """Its worker may never have heard that it was to start: the answer was lost, and it then asked no more."""
+    key = unsafe(world)
+    world.store.crash_after_commits = 2
+    with pytest.raises(Crash):
+        world.start(key, "claim-of-w1")
+    world.after(61)
+    world.start(key, "claim-of-w2")
+    (attempt,) = world.run(key).attempts
+    assert attempt["outcome"] == "lost"
+    assert "whether the job ran is not known" in attempt["error"]
+
+
+@pytest.mark.parametrize("ended", ["failed", "keyed"])
+def test_what_is_known_of_an_attempt_is_said_as_it_is(world: World, ended: str) -> None:
+    key = unsafe(world) if ended == "failed" else world.timer()
+    token = world.must_start(key).token
+    if ended == "failed":
+        world.fail(key, token)
+    else:
+        world.after(61)
+        world.start(key)
+    assert "not known" not in world.run(key).attempts[0]["error"]
+
+
 def test_a_job_s_occurrence_is_started_once_too(world: World) -> None:
     key = world.until_due(world.job(idempotency_class=UNSAFE, sign_off={"who": "ann", "why": "a fax"}))
     world.must_start(key)

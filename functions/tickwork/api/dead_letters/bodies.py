@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -36,6 +36,9 @@ class ReplayIn(Body):
     dry_run: bool = False
     repeat_unsafe: bool = False
     """Also runs of `unsafe` jobs, which may have had their effect already. They are named one by one."""
+    definition: Literal["current"] | Annotated[int, Field(ge=1, le=10**9)] | None = None
+    """By which definition of their job the runs go from now on: `current`, or that of a version. When left out, by the
+    one that they were fired by, whatever their job has become."""
     cursor: Annotated[str, Field(max_length=4_000)] | None = None
     replayed_before: int = Field(default=0, ge=0, le=1_000_000)
     """How many the pages before this one have replayed: the pace goes on after them."""

@@ -45,11 +45,22 @@ def list_dead_letters(call: Call[NoBody, DeadLettersQuery]) -> tuple[int, DeadLe
 
 
 def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswer]:
-    """Run dead runs again, as the same runs, at a pace; or count them first."""
+    """Run dead runs again, as the same runs, at a pace; or count them first.
+
+    They do what they were fired to do, whatever their job says by now, unless `definition` asks for another.
+    """
     ports, body = call.ports, call.body
     check_slug(body.team, "team")
     now_ms = ports.clock.now_ms()
-    order = Order(body.by, body.reason, body.per_second, now_ms, body.replayed_before, body.repeat_unsafe)
+    order = Order(
+        body.by,
+        body.reason,
+        body.per_second,
+        now_ms,
+        body.replayed_before,
+        body.repeat_unsafe,
+        body.definition or dead_letters.OWN,
+    )
     if body.runs is not None:
         keys = [_own(key_of(ref, f"runs.{i}"), body.team, f"runs.{i}") for i, ref in enumerate(body.runs)]
         return 200, _replay(ports, keys, order, None, dry_run=body.dry_run)

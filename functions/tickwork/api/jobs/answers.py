@@ -64,23 +64,62 @@ class JobAnswer(JobShown):
     warnings: list[str]
 
 
+class ChangedJob(JobAnswer):
+    """A job, and whether a change has changed it: what it said already keeps its version."""
+
+    changed: bool
+
+
 class JobsPage(TypedDict):
     jobs: list[JobShown]
     cursor: Cursor
 
 
+class ResumedShown(TypedDict):
+    by: str
+    at: Moment
+
+
 class ResumedJob(JobShown):
-    """A job, and whether it was paused until now."""
+    """A job, and whether it was paused until `by` resumed it: with this request, or with the same one before."""
 
     changed: bool
+    resumed: ResumedShown | None
+    """Who ended the last pause, and when; null: it ended by itself, or there was none."""
+
+
+class RunsGoingOn(TypedDict):
+    """Runs of a deleted job that have not ended: they were fired before."""
+
+    queued: int
+    """Dispatched, and not started."""
+    running: int
+    waiting: int
+    """For a retry."""
+    more: bool
+    """There are older runs, which were not looked at."""
+
+
+class CancelledRuns(TypedDict):
+    """What came of cancelling them."""
+
+    cancelled: int
+    told_to_stop: int
+    """They run, and their workers hear of it at the next heartbeat."""
+    left: int
+    """Not come to: repeat the call."""
 
 
 class DeletedJob(TypedDict):
-    """The job is gone; `changed`: by this call."""
+    """The job is gone; `changed`: by this call. `runs` are those that this call found under way."""
 
     job_id: str
     deleted: Literal[True]
     changed: bool
+    deleted_at: Moment | None
+    """When; null: an older version has deleted it."""
+    runs: RunsGoingOn
+    cancelled_runs: NotRequired[CancelledRuns]
 
 
 class OccurrenceShown(TypedDict):

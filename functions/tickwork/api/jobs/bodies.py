@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import Body, InstantMs, Page, Query, Text, whole_number
+from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Text, whole_number
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
@@ -75,8 +75,17 @@ class PreviewIn(Body):
     schedule: dict[str, Any]
     team: Text | None = None
     """Whose calendars the schedule's names mean."""
+    job_id: Text | None = None
+    """Whose times `H` in an expression stands for."""
     after: str | None = None
     count: int = Field(default=5, ge=1, le=1_000)
+
+
+class DeleteQuery(Query):
+    """What becomes of the job's runs that have not ended."""
+
+    cancel_runs: Flag = False
+    """Cancel them too. Otherwise they go on, with their retries."""
 
 
 class NextQuery(Query):

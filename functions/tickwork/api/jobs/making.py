@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints
 
-from tickwork.api.decoding import validated
+from tickwork.api.decoding import Refused, validated
 from tickwork.api.fingerprints import Fingerprints, fingerprints_of, schedule_meaning
 from tickwork.api.jobs.bodies import JobIn
 from tickwork.api.jobs.views import catch_up_shown
@@ -31,7 +31,7 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     """A job to register, and its schedule with the warnings to show."""
     with fields_under("schedule"):
         schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
-    return _job_of(body, schedule, work_of(body, layout, body.name)), schedule
+    return _job_of(body, schedule.spec, work_of(body, layout, body.name)), schedule
 
 
 def asked_of(body: JobIn, *kept: object) -> Fingerprints:
@@ -56,13 +56,14 @@ def _default_tolerance_s(spec: Mapping[str, Any]) -> int | None:
         return None
 
 
-def schedule_again(job: Job, spec: dict[str, Any] | None) -> Schedule:
-    """The schedule of a request that is repeated, as it was read when the job got it: with the same warnings."""
+def schedule_again(job: Job, spec: dict[str, Any] | None) -> Schedule | None:
+    """The schedule of a request that is repeated, as it was read when the job got it: with the same warnings. None
+    where it is of a newer version."""
     since_ms = max(job.created_at_ms, job.scheduled_since_ms)
     try:
         return read_schedule(job.schedule if spec is None else spec, now_ms=since_ms, job_id=job.job_id)
-    except BadSchedule:  # an earlier version has accepted it
-        return schedule_from_spec(job.schedule)
+    except BadSchedule:  # another version has accepted it
+        return _as_stored(job)
 
 
 PLAIN = tuple(
@@ -71,8 +72,11 @@ PLAIN = tuple(
 """Fields of a job that a request gives as they are. A new one needs no more than the definition and the model."""
 
 
-def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
-    tolerance_s = default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
+def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work) -> NewJob:
+    """`spec`: the schedule's normal form. It need not be one of this version where the tolerance is given."""
+    tolerance_s = body.tolerance_s
+    if tolerance_s is None:
+        tolerance_s = default_tolerance_s(schedule_from_spec(spec))
     if body.tolerance_s == 0 and "cron" in body.schedule and not body.exact_reason:
         raise InvalidField(
             "a cron job with tolerance 0 adds to the herd at its minute",
@@ -81,7 +85,7 @@ def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
         )
     given = {name: value for name in PLAIN if (value := getattr(body, name)) is not None}
     return NewJob(
-        schedule=schedule.spec,
+        schedule=spec,
         work=work,
         catch_up=CatchUp(**body.catch_up.model_dump()),
         fingerprint=asked_of(body).meaning,
@@ -92,8 +96,11 @@ def _job_of(body: JobIn, schedule: Schedule, work: Work) -> NewJob:
 def change_of(job: Job, given: dict[str, Any]) -> Fingerprints:
     """What tells a change from others, made of the job as it was or of the job as it changed it: what the request for
     the whole would be with its tolerance spelt out, and what it keeps without showing it. A time in it is not judged:
-    it may have passed since the change was made."""
-    body = validated(JobIn, _merged(_as_body(job), given))
+    it may have passed since the change was made. None for what makes no job of this one: it has not made it."""
+    try:
+        body = validated(JobIn, _merged(_as_body(job), given))
+    except Refused:
+        return Fingerprints()
     schedule = schedule_meaning(body.schedule, job.job_id)
     tolerance_s = _default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
     return asked_of(body.model_copy(update={"tolerance_s": tolerance_s}), *_kept(job, body, given))
@@ -107,20 +114,30 @@ def _kept(job: Job, body: JobIn, given: dict[str, Any]) -> tuple[str | None, Map
     return None if "payload" in given else job.work.payload_id, certified
 
 
-def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]:
+def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) -> tuple[NewJob, Schedule | None]:
     """A registered job with the fields that a change gives, checked as a whole, and its schedule. A schedule that the
-    change leaves alone is not read anew: its times may have passed, and that is no fault of the change. One that it
-    replaces need not be readable any more."""
+    change leaves alone is not read anew: its times may have passed, or it may be of a newer version (then None), and
+    that is no fault of the change. One that it replaces need not be readable any more."""
     body = validated(JobIn, _merged(_as_body(job), given))
     if "schedule" in given:
-        schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=job.job_id)
+        schedule: Schedule | None = parse_schedule(body.schedule, now_ms=now_ms, job_id=job.job_id)
     else:
-        schedule = schedule_from_spec(job.schedule)
+        schedule = _as_stored(job)
     payload_id, certified = _kept(job, body, given)
     work = work_of(body, layout, job.name, certified)
     if "payload" not in given:
         work = replace(work, payload=job.work.payload, payload_id=payload_id)
-    return replace(_job_of(body, schedule, work), fingerprint=change_of(job, given).meaning), schedule
+    if "unsafe_sign_off" not in given and work.is_unsafe:
+        work = replace(work, sign_off=job.work.sign_off)
+    new = _job_of(body, job.schedule if schedule is None else schedule.spec, work)
+    return replace(new, fingerprint=change_of(job, given).meaning), schedule
+
+
+def _as_stored(job: Job) -> Schedule | None:
+    try:
+        return schedule_from_spec(job.schedule)
+    except BadSchedule:
+        return None
 
 
 def _as_body(job: Job) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+from dataclasses import asdict
+from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
 from tickwork.api.jobs.answers import (
+    ChangedJob,
     DeletedJob,
     JobAnswer,
     JobShown,
@@ -15,7 +17,16 @@ from tickwork.api.jobs.answers import (
     PreviewAnswer,
     ResumedJob,
 )
-from tickwork.api.jobs.bodies import JobChangeIn, JobIn, JobRunsQuery, NextQuery, PauseIn, PreviewIn, ResumeIn
+from tickwork.api.jobs.bodies import (
+    DeleteQuery,
+    JobChangeIn,
+    JobIn,
+    JobRunsQuery,
+    NextQuery,
+    PauseIn,
+    PreviewIn,
+    ResumeIn,
+)
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again
 from tickwork.api.jobs.views import job_view
 from tickwork.api.places import fields_under
@@ -25,16 +36,15 @@ from tickwork.api.runs.views import run_view
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
-    InvalidField,
     NotFound,
     PayloadTooLarge,
     TooLate,
     VersionConflict,
 )
 from tickwork.core.ids import check_slug, job_id_of
-from tickwork.core.instants import parse_iso
+from tickwork.core.instants import iso_ms, parse_iso
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.pauses import pause_at, resumed
 from tickwork.core.schedule import (
     Schedule,
     describe,
@@ -51,6 +61,7 @@ from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger import reading
+from tickwork.flows.runs import unended
 from tickwork.ports import Ports
 
 
@@ -65,13 +76,12 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     check_slug(body.name, "name")
     before = registering.registered_before(ports, job_id_of(body.team, body.name), asked_of(body).all)
     if before is not None:
-        job, is_new, schedule = before, False, schedule_again(before, body.schedule)
-    else:
-        new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
-        with fields_under("schedule", BadSchedule):
-            job, is_new = registering.create_job(ports, new)
-    warnings = [*warnings_of(schedule), *second_reading(ports, body.schedule, schedule)]
-    return 201 if is_new else 200, _answer(ports, job, warnings)
+        again = schedule_again(before, body.schedule)
+        return 200, _answer(ports, before, _warnings(ports, body.schedule, again))
+    new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
+    with fields_under("schedule", BadSchedule):
+        job, is_new = registering.create_job(ports, new)
+    return 201 if is_new else 200, _answer(ports, job, _warnings(ports, body.schedule, schedule))
 
 
 def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
@@ -87,20 +97,38 @@ def get_job(call: Call[NoBody, NoQuery]) -> tuple[int, JobShown]:
     return 200, _view(call.ports, registering.get_job(call.ports, call.path["job_id"]))
 
 
-def delete_job(call: Call[NoBody, NoQuery]) -> tuple[int, DeletedJob]:
-    """Delete a job and cancel its pending occurrence. Again is a no-op."""
-    job_id = call.path["job_id"]
-    return 200, {"job_id": job_id, "deleted": True, "changed": registering.delete_job(call.ports, job_id)}
+def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
+    """Delete a job and cancel its pending occurrence. Again is a no-op, and says when it was done.
+
+    Runs that were fired before go on, with their retries: the answer says how many are known, and `cancel_runs` ends
+    them too.
+    """
+    ports, job_id = call.ports, call.path["job_id"]
+    changed = registering.delete_job(ports, job_id)
+    at_ms = registering.deleted_at_ms(ports, job_id)
+    going_on = unended.unended_of(ports, job_id)
+    counts = {status: going_on.count(status) for status in going_on.runs}
+    answer = {
+        "job_id": job_id,
+        "deleted": True,
+        "changed": changed,
+        "deleted_at": iso_ms(at_ms) if at_ms else None,
+        "runs": {**counts, "more": going_on.more},
+    }
+    if call.query.cancel_runs:
+        answer["cancelled_runs"] = asdict(unended.cancel_unended(ports, going_on, "the job was deleted"))
+    return 200, cast("DeletedJob", answer)
 
 
-def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, JobAnswer]:
+def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
     """Change a job at the version you have read.
 
-    What is left out stays as it is; null gives a field its default again. The whole is checked like a new job.
+    What is left out stays as it is; null gives a field its default again. The whole is checked like a new job. A change
+    that comes to what the job says already changes nothing, not even its version.
     """
     ports, body = call.ports, call.body
     given = body.given()
-    schedules: list[Schedule] = []
+    schedules: list[Schedule | None] = []
 
     def revise(job: Job) -> NewJob:
         new, schedule = changed_job(job, given, ports.layout, ports.clock.now_ms())
@@ -111,27 +139,31 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, JobAnswer]:
         job = changing.update_job(
             ports, call.path["job_id"], body.version, revise, lambda job: change_of(job, given).all
         )
-    schedules = schedules or [schedule_again(job, given.get("schedule"))]
-    warnings = [warning for schedule in schedules for warning in warnings_of(schedule)]
-    for schedule in schedules if "schedule" in given else ():
-        warnings += second_reading(ports, given["schedule"], schedule)
-    return 200, _answer(ports, job, warnings)
+    schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
+    answer = _answer(ports, job, _warnings(ports, given.get("schedule"), schedule))
+    return 200, cast("ChangedJob", {**answer, "changed": job.version != body.version})
+
+
+def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | None) -> list[str]:
+    """Of a schedule, and of a second reading of the spec that a request gives."""
+    warnings = [] if schedule is None else list(warnings_of(schedule))
+    return warnings if schedule is None or spec is None else [*warnings, *second_reading(ports, spec, schedule)]
 
 
 def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     """Skip a job's occurrences from now on."""
     body = call.body
-    until_ms = instant_of(body.until, "until") if body.until else 0
-    if body.until and until_ms <= call.ports.clock.now_ms():
-        raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
+    until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
     job = changing.pause_job(call.ports, call.path["job_id"], body.by, body.reason, until_ms)
     return 200, _view(call.ports, job)
 
 
 def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
-    """Let a paused job run again from now on. Again is a no-op."""
+    """Let a paused job run again from now on. Again is a no-op, and says who did it and when."""
     job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.body.by)
-    return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused})
+    last = resumed(job.pauses)
+    who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
+    return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused, "resumed": who})
 
 
 def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]:
@@ -140,9 +172,16 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     shown = _preview(call.ports, schedule_from_spec(job.schedule), job.team, after_ms, call.query.count)
     for row in shown["occurrences"]:
-        if (pause := pause_at(job.pauses, parse_iso(row["scheduled_at"]))) is not None:
-            row["note"] = "; ".join(filter(None, (row["note"], f"will be skipped: {pause.skip_reason}")))
+        row["note"] = "; ".join(filter(None, (row["note"], _why_not(job, parse_iso(row["scheduled_at"]))))) or None
     return 200, shown
+
+
+def _why_not(job: Job, scheduled_at_ms: int) -> str:
+    """Why a coming occurrence will not run; empty when it will."""
+    if scheduled_at_ms in job.cancelled:
+        return "will not run: it is cancelled"
+    pause = pause_at(job.pauses, scheduled_at_ms)
+    return "" if pause is None else f"will be skipped: {pause.skip_reason}"
 
 
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:
@@ -160,9 +199,9 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
     team = check_slug(body.team or "default", "team")
     with fields_under("schedule"):
         if body.after:  # as if it were registered then: people ask what would have happened
-            schedule = read_schedule(body.schedule, now_ms=after_ms)
+            schedule = read_schedule(body.schedule, now_ms=after_ms, job_id=body.job_id or "")
         else:
-            schedule = parse_schedule(body.schedule, now_ms=now_ms)
+            schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=body.job_id or "")
             after_ms = starting_after_ms(schedule, now_ms)
         return 200, _preview(call.ports, schedule, team, after_ms, body.count)
 
@@ -200,14 +239,14 @@ ROUTES = (
     ),
     Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, NoQuery, JobShown, at=_AT, errors=(NotFound,)),
-    Route("DELETE", "/jobs/{job_id}", delete_job, NoBody, NoQuery, DeletedJob, at=_AT, errors=(NotFound,)),
+    Route("DELETE", "/jobs/{job_id}", delete_job, NoBody, DeleteQuery, DeletedJob, at=_AT, errors=(NotFound,)),
     Route(
         "PATCH",
         "/jobs/{job_id}",
         change_job,
         JobChangeIn,
         NoQuery,
-        JobAnswer,
+        ChangedJob,
         at=_AT,
         errors=(NotFound, VersionConflict, TooLate, BadSchedule, PayloadTooLarge),
     ),

@@ -28,6 +28,8 @@ class ReplayShown(TypedDict):
     at: Moment
     after_attempt: int
     died_of: str
+    definition: NotRequired[int]
+    """The version of its job by which it goes from then on, when one was asked for."""
 
 
 class PutOffShown(TypedDict):
@@ -91,6 +93,8 @@ class CancelledRun(TypedDict):
     status: str
     cancel_requested: bool
     """It runs, and its worker hears of it at the next heartbeat."""
+    reason: str
+    """As it is recorded: of whoever cancelled it first."""
 
 
 class UncancelledRun(TypedDict):

@@ -52,6 +52,7 @@ def _cancel_one(ports: Ports, one: CancelRunIn, index: int, reason: str) -> Canc
         "accepted": True,
         "status": cancelled.status,
         "cancel_requested": cancelled.requested,
+        "reason": cancelled.reason,
     }
 
 

@@ -68,13 +68,16 @@ def _put_off(record: Any) -> PutOffShown:
 
 
 def _replay(record: Any) -> ReplayShown:
-    return {
+    replay: ReplayShown = {
         "by": record["by"],
         "reason": record["reason"],
         "at": iso_ms(record["at_ms"]),
         "after_attempt": record["after_attempt"],
         "died_of": record["died_of"],
     }
+    if "definition" in record:
+        replay["definition"] = record["definition"]
+    return replay
 
 
 def _when(instant_ms: int) -> str | None:

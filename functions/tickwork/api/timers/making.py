@@ -30,6 +30,8 @@ def new_timer(body: TimerIn, layout: Layout, now_ms: int, traceparent: str | Non
     work = work_of(body, layout, None)
     if traceparent is not None and _TRACEPARENT.fullmatch(traceparent):
         work = replace(work, traceparent=traceparent)
+    if body.client_key is None:
+        return NewTimer(body.team, fire_at_ms, work)
     asked = asked_of(body)
     return NewTimer(body.team, fire_at_ms, work, body.client_key, asked.fingerprint, asked.as_written)
 

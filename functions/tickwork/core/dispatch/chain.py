@@ -23,10 +23,18 @@ OUTAGE_AFTER_MS = 60_000
 """An occurrence later than this was missed in an outage, and the job's catch-up policy decides. Up to here it is
 only late, and fires: otherwise a job of every second would lose runs to each small lag."""
 
+PUNCTUAL_MS = 5_000
+"""The objective for the lag of a dispatch. Behind others that were missed, an occurrence that is later was missed with
+them, and one that is not came due when somebody was there to fire it."""
+
 SKIPS_PER_STEP_MAX = 40
 """Missed occurrences recorded by one transaction (of at most 100 writes); a longer outage takes more steps."""
 
 LAST_N_MAX = 100
+
+CANCELLED_AHEAD_MAX = 60
+"""Occurrences of a job that may be cancelled before their time: they stand in its definition, which each firing
+writes. For more there is the pause."""
 
 SKIPPED_OUTAGE = "skipped_outage"
 TOO_LATE = "too_late"
@@ -51,7 +59,7 @@ class Step:
 def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then
     or because its catch-up policy says so."""
-    is_late = now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
+    is_outage = now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
     skipped: list[Skipped] = []
     current: Next | None = due
     while current is not None and len(skipped) < SKIPS_PER_STEP_MAX and (not skipped or current.fire_at_ms <= now_ms):
@@ -59,7 +67,7 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
         if pause is not None:
             reason: str | None = pause.skip_reason
         else:
-            reason = _why_skip(job, current, now_ms, shards) if is_late else None
+            reason = _why_skip(job, current, now_ms, shards, is_outage=is_outage)
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
@@ -69,14 +77,17 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     return Step(False, tuple(skipped), current)
 
 
-def _why_skip(job: Job, missed: Next, now_ms: int, shards: int) -> str | None:
+def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bool) -> str | None:
+    """A bound on lateness is the job's own, and holds outage or not. `none` is about what was missed: an occurrence
+    that is punctual fires, also behind others that were missed."""
     policy: CatchUp = job.catch_up
-    if policy.max_lateness_s and now_ms - missed.fire_at_ms > policy.max_lateness_s * SECOND_MS:
+    late_ms = now_ms - missed.fire_at_ms
+    if policy.max_lateness_s and late_ms > policy.max_lateness_s * SECOND_MS:
         return TOO_LATE
-    if policy.policy == "all":
+    if not is_outage or policy.policy == "all":
         return None
     if policy.policy == "none":
-        return SKIPPED_OUTAGE
+        return SKIPPED_OUTAGE if late_ms > PUNCTUAL_MS else None
     newest = 1 if policy.policy == "latest" else policy.last
     return SKIPPED_OUTAGE if _has_due_successors(job, missed, newest, now_ms, shards) else None
 
@@ -107,7 +118,10 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
     changes = next_attributes(step.next) | {"fired_through_ms": passed, "planned_with": planned_with(job)}
     if step.next is None:
         changes |= ended_attributes(job, passed)
-    writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)]
+    ahead = [at_ms for at_ms in job.cancelled if at_ms > passed]
+    changes |= {"cancelled": ahead} if ahead else {}
+    remove = ("cancelled",) if job.cancelled and not ahead else ()
+    writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes, remove=remove)]
     for skipped in step.skipped:
         key = job.occurrence_key(due.cell, skipped.at)
         if key == due:
@@ -125,8 +139,11 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
 def cancel_next(
     job: Job, due: LedgerKey, following_next: Next | None, reason: str, now_ms: int, retention_s: int
 ) -> tuple[Write, ...]:
-    """The transaction that cancels a job's pending occurrence and moves its chain on (chain-unbroken)."""
-    changes = next_attributes(following_next) | {"fired_through_ms": due.scheduled_at_ms}
+    """The transaction that cancels a job's pending occurrence and moves its chain on (chain-unbroken).
+
+    It is this occurrence that is cancelled, and not the time until it: what another schedule has before it still runs.
+    """
+    changes = next_attributes(following_next) | {"cancelled": [*cancelled_ahead(job), due.scheduled_at_ms]}
     if following_next is None:
         changes |= ended_attributes(job, due.scheduled_at_ms)
     move = Update(JOBS, job.key(), chain_unmoved(job, due), set=changes)
@@ -134,6 +151,11 @@ def cancel_next(
     if following_next is None:
         return move, cancel
     return move, cancel, materialise(job, job.occurrence_key(due.cell, following_next), now_ms)
+
+
+def cancelled_ahead(job: Job) -> list[int]:
+    """What was cancelled of a job before its time, and is not passed yet."""
+    return [at_ms for at_ms in job.cancelled if at_ms > job.fired_through_ms]
 
 
 def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:

@@ -7,6 +7,7 @@ neither pass it nor fire it. It is recorded as cancelled, with the version that 
 
 from __future__ import annotations
 
+from tickwork.core.jobs import versions
 from tickwork.core.jobs.definitions import ACTIVE, KEPT, Job, Next
 from tickwork.core.jobs.occurrences import materialise
 from tickwork.core.ledger import items, lifecycle
@@ -39,6 +40,7 @@ def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: i
     item = {name: value for name, value in changed.to_item().items() if name in _TOUCHED}
     gone = tuple(sorted(_TOUCHED - item.keys()))
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=item, remove=gone)]
+    writes += versions.replaced(job, changed.work.payload_id, now_ms, retention_s)
     before, after = job.next_key(cell), changed.next_key(cell)
     if before is not None and before != after:
         reason = f"the job was changed (version {changed.version})"

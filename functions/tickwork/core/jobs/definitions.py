@@ -102,7 +102,8 @@ class Definition(Record):
 @dataclass(frozen=True, slots=True)
 class Job(Definition):
     """A registered job. `next` is its pending timer; `fired_through_ms` the last nominal instant it has passed:
-    no occurrence at or before that is ever materialised again."""
+    no occurrence at or before that is ever materialised again. Nor is one that was cancelled before its time, whatever
+    the schedule becomes: `cancelled` has those that lie ahead."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ("job_id",)
 
@@ -112,10 +113,18 @@ class Job(Definition):
     scheduled_since_ms: int = 0
     """When its schedule was last changed (0: never): a recurring schedule has no occurrence up to then."""
     fired_through_ms: int = always(0, kept=True)
+    earlier_through_ms: int = 0
+    """The last nominal instant that was fired by an earlier definition (`versions`): up to there this one says
+    nothing. 0: it was registered by a version that kept none."""
+    defined_since: int = 0
+    """The first version with this definition; 0: not known."""
     next: Next | None = field(default=None, metadata=spelled(_NEXT))
     reason: str | None = None
     last: LastRun | None = field(default=None, metadata={KEPT: True})
     pauses: tuple[Pause, ...] = field(default=(), metadata={KEPT: True})
+    cancelled: tuple[int, ...] = field(default=(), metadata={KEPT: True})
+    """Nominal instants. One that is passed is dropped at the next step."""
+    deleted_at_ms: int = field(default=0, metadata={KEPT: True})
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)

@@ -42,7 +42,7 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     if schedule.is_recurring:
         # What was kept from before a change is not followed by what the new schedule never had.
         after_scheduled_ms = max(after_scheduled_ms, _in_force_after_ms(schedule, job, after_scheduled_ms))
-    scheduled_at_ms = next_after(schedule, after_scheduled_ms, job.calendars)
+    scheduled_at_ms = _uncancelled_after(job, schedule, after_scheduled_ms)
     if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
         return None
     fires_at_ms = scheduled_at_ms
@@ -50,6 +50,14 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
         limit_ms = start_limit_ms(schedule, scheduled_at_ms, job.tolerance_s, job.calendars)
         fires_at_ms = fire_at_ms(job.job_id, scheduled_at_ms, job.tolerance_s, min(limit_ms, LATEST_INSTANT_MS))
     return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+
+
+def _uncancelled_after(job: Job, schedule: Schedule, after_ms: int) -> int | None:
+    """The instant of a schedule after another, leaving out what somebody has cancelled (cancelled-stays)."""
+    found = next_after(schedule, after_ms, job.calendars)
+    while found is not None and found in job.cancelled:  # each comes once: no more rounds than were cancelled
+        found = next_after(schedule, found, job.calendars)
+    return found
 
 
 def _in_force_after_ms(schedule: Schedule, job: Job, after_scheduled_ms: int) -> int:
@@ -67,7 +75,7 @@ def ended_attributes(job: Job, passed_ms: int) -> Item:
     but its calendars takes them away. A mistaken calendar is mended, and the reconciler then goes on after the last
     one that was passed."""
     schedule = schedule_from_spec(job.schedule)
-    if schedule.exclusion is None or next_after(replace(schedule, exclusion=None), passed_ms) is None:
+    if schedule.exclusion is None or _uncancelled_after(job, replace(schedule, exclusion=None), passed_ms) is None:
         return {"status": FINISHED}
     return {"status": ERROR, "reason": ALL_EXCLUDED}
 

@@ -47,6 +47,20 @@ def pause_in_force(pauses: Sequence[Pause], now_ms: int) -> Pause | None:
     return next((pause for pause in reversed(pauses) if _is_open(pause, now_ms)), None)
 
 
+def is_repeat(pauses: Sequence[Pause], by: str, reason: str, until_ms: int) -> bool:
+    """Whether the last pause is what somebody asks for once more. One that was resumed has lost its own end: it is the
+    same where it had begun before the end that is asked for."""
+    if not pauses or (pauses[-1].by, pauses[-1].reason) != (by, reason):
+        return False
+    last = pauses[-1]
+    return last.until_ms == until_ms or bool(last.resumed_by and last.from_ms < until_ms)
+
+
+def resumed(pauses: Sequence[Pause]) -> Pause | None:
+    """The last pause, if somebody ended it before its time."""
+    return pauses[-1] if pauses and pauses[-1].resumed_by else None
+
+
 def with_pause(pauses: Sequence[Pause], new: Pause, passed_ms: int) -> tuple[Pause, ...]:
     """The pauses with a new one, which ends whichever is in force. `passed_ms`: occurrences up to there are settled,
     so pauses that ended before it decide nothing any more."""

@@ -6,6 +6,7 @@
 | retry of a run | timers | `cell#shard#bucket` | `second#team#name#scheduled#retry.N` | a failed attempt | scanner, audit | attempts of the run |
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | dead letters, replay | time to live |
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
+| definition that a job had | job_versions | `team:name` | `through#version` | the change or deletion that replaced it | retries, replays, repeated windows, audit | time to live |
 | slice | leases | `cell#slice` | - | scanner, ticker | creators, scanner, ticker | slices of the environment |
 | set-aside row | set_aside | `cell#slice` | `kind#name` | scanner | scanner, reconciler | `ROWS_MAX` of a slice |
 | client key | client_keys | `team#key` | - | API | API | time to live |
@@ -17,6 +18,8 @@
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
 
+`through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is
+the first whose place lies at or behind its nominal second, and the one that stands in `jobs` when there is none.
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
 in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
 its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
@@ -129,6 +132,16 @@ def open_bucket_place(look_at_s: int, bucket: int) -> str:
 def open_buckets_due(now_s: int) -> tuple[str, str]:
     """Sort-key bounds (inclusive) of the buckets that are to be read by now."""
     return "0", f"{now_s:010d}#~"
+
+
+def version_place(through_ms: int, version: int) -> str:
+    """Sort key of a definition that a job had: the last nominal instant that it has fired, then its version."""
+    return f"{second_of(through_ms):010d}#{version:010d}"
+
+
+def versions_reaching(scheduled_at_ms: int) -> tuple[str, str]:
+    """Sort-key bounds (inclusive) of the definitions that have fired up to an instant or further, the oldest first."""
+    return f"{second_of(scheduled_at_ms):010d}#", "~"
 
 
 def slice_key(cell: str, slice_no: int) -> str:

@@ -56,6 +56,7 @@ class ReplayRecord(TypedDict):
     at_ms: int
     after_attempt: int
     died_of: str
+    definition: NotRequired[int]
 
 
 class PutOffRecord(TypedDict):
@@ -103,6 +104,8 @@ class Run(Record):
     slots: tuple[str, ...] = ()
     """The slots that the current attempt holds, by name."""
     replays: tuple[ReplayRecord, ...] = ()
+    definition: int = 0
+    """The version of its job whose definition it runs by since a replay that asked for one; 0: its own."""
     put_off: tuple[PutOffRecord, ...] = ()
     """How its starts had to wait for the end of a freeze."""
     cancel_requested: str = ""

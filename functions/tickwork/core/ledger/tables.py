@@ -48,6 +48,7 @@ CALENDARS = Table("calendars", "calendar_id", indexes=(CALENDARS_BY_TEAM,))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
 RESOURCES = Table("resources", "resource", "slot", ttl="expires_at_s")
 PASSES = Table("passes", "pass", "place")
+JOB_VERSIONS = Table("job_versions", "job_id", "place", ttl="expires_at_s")
 
-ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES)
+ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES, JOB_VERSIONS)
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

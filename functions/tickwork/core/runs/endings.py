@@ -53,6 +53,9 @@ would else be begun for ever."""
 NOT_REPEATED = "not repeated: unsafe"
 """Ends the reason of an `unsafe` run that did not succeed: nobody knows how far it came, and a person must look."""
 
+IF_IT_RAN = "the lease lapsed; whether the job ran is not known: the answer to its start may have been lost"
+"""What is recorded of a lost attempt of an `unsafe` run, which is the only one."""
+
 _OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested", "slots", "handed_back")
 """What a run carries for its current attempt only."""
 
@@ -116,6 +119,8 @@ def end_attempt(
         return _end(run, lifecycle.CANCEL, failure, cancelled, now_ms, retention_s)
     why_not = why_no_retry(run, failure, work)
     if why_not is not None:
+        if work.is_unsafe and failure.outcome == LOST:
+            failure = replace(failure, error=IF_IT_RAN)
         return _end(run, lifecycle.BURY, failure, why_not, now_ms, retention_s)
     status = lifecycle.after(run.status, lifecycle.RETRY_LATER)
     due_ms = max(ceil_to_second(now_ms + _wait_ms(run, failure, work)), not_before_ms)

@@ -9,29 +9,45 @@ from __future__ import annotations
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import TIMERS
-from tickwork.core.ledger.writes import Absent, Is, Put, Update, all_of
+from tickwork.core.ledger.writes import Absent, Is, Item, Put, Update, all_of
 from tickwork.core.runs.endings import Verdict, as_read, retry_key
 
 REPLAYS_MAX = 10
 """A run that died this often needs a person to look at it, and its item must stay small enough to write."""
 
+_OF_THE_END = ("reason", "ended_at_ms", "expires_at_s", "dead_letter", "interrupted")
+"""What a run that is tried again does not carry any more. Its attempts, also interrupted ones, count anew."""
 NOT_DEAD, TOO_OFTEN = "not_dead", "replayed_too_often"
 
 
-def decide_replay(run: Run, by: str, reason: str, due_ms: int, now_ms: int) -> Verdict | str:
-    """The writes that have a dead run wait for another attempt at `due_ms`; else why it cannot be replayed."""
+def decide_replay(
+    run: Run, by: str, reason: str, due_ms: int, now_ms: int, *, guarded: bool, definition: int = 0
+) -> Verdict | str:
+    """The writes that have a dead run wait for another attempt at `due_ms`; else why it cannot be replayed.
+    `definition`: the version of its job that it is to run by from now on, when that was asked for; `guarded`: whether
+    what it is to do limits its start."""
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
     if len(run.replays) >= REPLAYS_MAX:
         return TOO_OFTEN
-    record = {"by": by, "reason": reason, "at_ms": now_ms, "after_attempt": run.attempt, "died_of": run.reason}
+    record: Item = {"by": by, "reason": reason, "at_ms": now_ms, "after_attempt": run.attempt, "died_of": run.reason}
+    changes: Item = {"definition": definition} if definition else {}
+    changes |= {"guarded": True} if guarded else {}
+    record |= {"definition": definition} if definition else {}
     status = lifecycle.after(run.status, lifecycle.REPLAY)
     wait = Update(
         TIMERS,
         run.key.as_item(),
         all_of(as_read(run), Is("ended_at_ms", run.ended_at_ms)),
-        set={"status": status, "retry_at_ms": due_ms},
-        remove=("reason", "ended_at_ms", "expires_at_s", "dead_letter", "interrupted"),
+        set={"status": status, "retry_at_ms": due_ms, **changes},
+        remove=(
+            "reason",
+            "ended_at_ms",
+            "expires_at_s",
+            "dead_letter",
+            "interrupted",
+            *(() if guarded else ("guarded",)),
+        ),
         append={"replays": [record]},
     )
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
@@ -41,3 +57,10 @@ def decide_replay(run: Run, by: str, reason: str, due_ms: int, now_ms: int) -> V
 def is_replayed(run: Run) -> bool:
     """Whether the run waits for the attempt that its last replay asked for (our own write, whose reply was lost)."""
     return bool(run.replays) and run.status == lifecycle.WAITING and run.attempt == run.replayed_after
+
+
+def is_repeat(run: Run, by: str, reason: str) -> bool:
+    """Whether somebody asks once more for the replay that the run has had, and that it has not died of since."""
+    if not run.replays or run.status == lifecycle.DEAD:
+        return False
+    return (run.replays[-1]["by"], run.replays[-1]["reason"]) == (by, reason)

@@ -184,7 +184,7 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
         schedule_from_spec(job.schedule),
         pending.scheduled_at_ms,
         ports.clock.now_ms(),
-        last_scheduled_at_ms=job.fired_through_ms or None,
+        last_scheduled_at_ms=_passed_before(job, pending) or None,
         since_ms=max(job.created_at_ms, job.scheduled_since_ms),
         calendars=job.calendars,
     )
@@ -205,6 +205,11 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
     )
     removal = Delete(TIMERS, pending.as_item(), Is("status", lifecycle.PENDING))
     return _put_next(ports, job, replace(job, next=upcoming), removal)
+
+
+def _passed_before(job: Job, pending: LedgerKey) -> int:
+    """The nominal instant that came before a pending one: it was fired, or was cancelled ahead of its time."""
+    return max([job.fired_through_ms, *(at_ms for at_ms in job.cancelled if at_ms < pending.scheduled_at_ms)])
 
 
 def _replan(ports: Ports, job: Job) -> int:

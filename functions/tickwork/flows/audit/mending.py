@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tickwork.core.audit import passes
 from tickwork.core.dispatch import set_aside
 from tickwork.core.dispatch.set_aside import SetAside
+from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
@@ -25,7 +26,8 @@ from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.sending import send_ready
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_job, read_status, work_of
+from tickwork.flows.ledger.reading import read_job, read_status
+from tickwork.flows.ledger.versions import work_of
 from tickwork.flows.runs import finishing
 from tickwork.ports import Ports
 
@@ -36,7 +38,8 @@ def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs, rows: Sequence
     now_ms = ports.clock.now_ms()
     due = [item for item in read_items(ports, unended) if not _is_aside(rows, item)]
     fired = creating.fire_overdue(ports, due, "audit")
-    woken = send_ready(ports, _wakings(ports, [item for item in unended if passes.has_lapsed(item, now_ms)]))
+    lapsed = [item for item in unended if passes.has_lapsed(item, now_ms)]
+    woken = send_ready(ports, _wakings(ports, lapsed, repairs))
     repairs.resent += fired.sent + woken.sent
     if fired.sent:
         ports.signals.count("scheduler.overdue_total", fired.sent)
@@ -65,14 +68,19 @@ def _told(ports: Ports, error: Unreadable) -> None:
     ports.signals.log("item_set_aside", why=str(error))
 
 
-def _wakings(ports: Ports, items: Sequence[Item]) -> list[ReadyMessage]:
-    """Messages for runs whose worker and message are both gone: the start records the attempt as lost."""
+def _wakings(ports: Ports, items: Sequence[Item], repairs: Repairs) -> list[ReadyMessage]:
+    """Messages for runs whose worker and message are both gone: the start records the attempt as lost. What only a busy
+    store keeps from one counts as unsent, so that its bucket is read again."""
     messages = []
     for run in _readable(ports, items):
         try:
             work = work_of(ports, run)
         except Unreadable as error:
             _told(ports, error)
+            continue
+        except WorldError as error:
+            repairs.unsent += 1
+            ports.signals.log("overdue_unsent", ref=run.key.ref, why=repr(error))
             continue
         if work is not None:
             messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))

@@ -29,6 +29,7 @@ from tickwork.flows.dispatch.stepping import leave_job, message_of, step_chains
 from tickwork.flows.dispatch.stopwatch import TRANSACT
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_jobs_to_plan, read_many
+from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
 
@@ -180,7 +181,7 @@ def _retry_messages(
 ) -> list[ReadyMessage]:
     """Messages for due retries whose run still waits for them; the others are spent."""
     messages = []
-    now_ms = ports.clock.now_ms()
+    now_ms, versions = ports.clock.now_ms(), Versions(ports)
     for retry in retries:
         if retry.run_ref not in runs:
             fired.set_aside += 1
@@ -191,11 +192,16 @@ def _retry_messages(
             _spend(ports, retry, fired)
             continue
         job = jobs.get(run.key.job_id)
-        work = run.work or (job.work if job else None)
+        if run.work is None and job is None and {set_aside.job(run.key.job_id), set_aside.ALL_JOBS} & fired.left.keys():
+            continue
+        try:
+            work = run.work or versions.work_of(job, run)
+        except (Unreadable, WorldError) as error:
+            leave_job(ports, retry.key, error, fired)
+            continue
         if work is None:
-            if not {set_aside.job(run.key.job_id), set_aside.ALL_JOBS} & fired.left.keys():
-                fired.set_aside += 1
-                _set_aside(ports, f"{retry.key.ref}: the job of the run to retry is not in the jobs table")
+            fired.set_aside += 1
+            _set_aside(ports, f"{retry.key.ref}: the definition of the run to retry is gone")
             continue
         if firing.takes(retry.key, work, fired, moved=job is not None and job.version > 1):
             messages.append(ReadyMessage(run.key, work, retry.attempt, now_ms, firing.by, retry_ref=retry.key.ref))

@@ -28,6 +28,7 @@ from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Refus
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing, TokenRefused
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
+from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
 STEP_TRIES_MAX = 5
@@ -213,8 +214,14 @@ def _fire_passed(ports: Ports, passed: Sequence[_Step], firing: Firing, fired: F
             continue
         if step.next is not None:
             fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
-        if item.get("status") == lifecycle.PENDING:
+        if item.get("status") != lifecycle.PENDING:
+            continue
+        try:
             messages += _account(ports, step, firing, fired)
+        except WorldError:
+            messages += left_busy(ports, step.run.key, fired)
+        except Unreadable as error:
+            leave_job(ports, step.run.key, error, fired)
     return messages
 
 
@@ -225,15 +232,14 @@ def _step_again(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[
         return _step_as_it_stands(ports, stale, firing, fired)
     except WorldError:
         return left_busy(ports, stale.key, fired)
+    except Unreadable as error:
+        leave_job(ports, stale.key, error, fired)
+        return []
 
 
 def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -> list[ReadyMessage]:
     for _ in range(STEP_TRIES_MAX):
-        try:
-            job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
-        except Unreadable as error:
-            leave_job(ports, stale.key, error, fired)
-            return []
+        job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
         if job is None or run is None:
             return []
         upcoming = job.next_key(run.key.cell)
@@ -264,7 +270,14 @@ def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[Re
     if not step.fires:
         return []
     previous_ms = step.job.fired_through_ms if step.writes else 0
-    message = message_of(ports, step.run, step.job.work, firing)
+    # What an earlier pass has fired may be an earlier definition's: the job was changed meanwhile.
+    work = step.job.work if step.writes else Versions(ports).work_of(step.job, step.run)
+    if work is None:
+        fired.set_aside += 1
+        ports.signals.count("scheduler.set_aside_total")
+        ports.signals.log("item_set_aside", why=f"{step.run.key.ref}: the definition it was fired by is gone")
+        return []
+    message = message_of(ports, step.run, work, firing)
     next_ms = step.next.scheduled_at_ms if step.next else 0
     return [replace(message, previous_at_ms=previous_ms, next_at_ms=next_ms)]
 

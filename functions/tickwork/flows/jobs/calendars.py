@@ -7,20 +7,24 @@ computes anew what was planned with the old one (T6).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from tickwork.core.errors import AlreadyExists, NotFound, VersionConflict
+from tickwork.core.errors import AlreadyExists, BadSchedule, NotFound, VersionConflict
 from tickwork.core.ids import job_id_of
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import CALENDARS, CALENDARS_BY_TEAM
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Is, Item, Put
+from tickwork.core.schedule import Calendar
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_calendar, read_many
 from tickwork.ports import Ports
 
 
 def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], version: int | None) -> Item:
-    """Create a calendar (`version` None), or replace the version that the caller has read. The same content again is
-    a no-op. AlreadyExists, NotFound, or VersionConflict when somebody else has changed it."""
+    """Create a calendar (`version` None), or replace the version that the caller has read. The same content again, in
+    whatever words, is a no-op. AlreadyExists, NotFound, or VersionConflict when somebody else has changed it. What a
+    newer version has stored beside the content stays."""
     item: Item = {
         "calendar_id": job_id_of(team, name),
         "team": team,
@@ -29,11 +33,12 @@ def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], ve
         "spec": dict(spec),
         "changed_at_ms": ports.clock.now_ms(),
     }
-    read_calendar(item)
+    wanted = read_calendar(item)
     standing = ports.store.get(CALENDARS, {"calendar_id": item["calendar_id"]})
-    if standing is not None and standing["spec"] == item["spec"]:
+    if standing is not None and _says(standing, wanted):
         return standing
     _check_version(standing, item["calendar_id"], version)
+    item = {**(standing or {}), **item}
     unchanged: Condition = Absent() if version is None else Is("version", version)
     # The archived copy names no team, so that no index lists it; it is written with the new version or not at all.
     archived = {k: v for k, v in item.items() if k != "team"}
@@ -42,9 +47,17 @@ def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], ve
     if isinstance(result, Committed):
         return item
     standing = get_calendar(ports, item["calendar_id"])
-    if standing["spec"] != item["spec"]:  # else it was our own write, whose reply was lost
+    if not _says(standing, wanted):  # else it was our own write, whose reply was lost
         raise _changed(standing)
     return standing
+
+
+def _says(item: Item, wanted: Calendar) -> bool:
+    """Whether an item excludes the same times. One that this version cannot read says something else."""
+    try:
+        return replace(read_calendar(item), version=wanted.version) == wanted
+    except (BadSchedule, Unreadable):
+        return False
 
 
 def _check_version(standing: Item | None, calendar_id: str, version: int | None) -> None:

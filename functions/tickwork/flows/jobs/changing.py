@@ -10,16 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from tickwork.core.errors import BadSchedule, Conflict, TooLate, VersionConflict
-from tickwork.core.jobs import changes, occurrences
-from tickwork.core.jobs.definitions import ACTIVE, FINISHED, Job
-from tickwork.core.jobs.pauses import Pause, end_pause, pause_in_force, with_pause
+from tickwork.core.errors import BadSchedule, Conflict, InvalidField, TooLate, VersionConflict
+from tickwork.core.jobs import changes, occurrences, versions
+from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job, Next
+from tickwork.core.jobs.pauses import Pause, end_pause, is_repeat, pause_in_force, resumed, with_pause
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.dispatch import creating
-from tickwork.flows.jobs.registering import CHANGE_TRIES_MAX, NewJob, first_occurrence, get_job, see_to_next
+from tickwork.flows.jobs.registering import (
+    CHANGE_TRIES_MAX,
+    NewJob,
+    first_occurrence,
+    get_job,
+    nothing_due,
+    see_to_next,
+)
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.payloads import keep_payload
+from tickwork.flows.ledger.payloads import as_kept, keep_payload
 from tickwork.ports import Ports
 
 
@@ -30,8 +37,9 @@ def update_job(
     revise: Callable[[Job], NewJob],
     known_by: Callable[[Job], Collection[str]] | None = None,
 ) -> Job:
-    """Give the job of that version the definition that `revise` makes of it. Again, at any later time, is a no-op:
-    `known_by` gives the fingerprints of this change, made of a job, without judging the time (None: that of `revise`).
+    """Give the job of that version the definition that `revise` makes of it. Where it says that already, nothing is
+    written, and the version stays. Again, at any later time, is a no-op: `known_by` gives the fingerprints of this
+    change, made of a job, without judging the time (None: that of `revise`).
 
     Its pending occurrence moves with the schedule, unless its time has come: that one runs, with the new definition.
     Raises NotFound, VersionConflict, and what `revise` raises; BadSchedule when nothing would ever be due again.
@@ -49,33 +57,47 @@ def update_job(
                 field="version",
                 remedy="read the job again, and send its version with the change",
             )
-        if (changed := _change(ports, job, revise(job))) is not None:
+        new = _with_kept_payload(ports, job, revise(job))
+        if job.status != ERROR and job.has_content_of(job.defined_as(new)):
+            see_to_next(ports, job)
+            return job
+        if (changed := _change(ports, job, new)) is not None:
             return changed
     raise _contended(job_id)
+
+
+def _with_kept_payload(ports: Ports, job: Job, new: NewJob) -> NewJob:
+    """With the payload as the job keeps it apart, where it is the same."""
+    return replace(new, work=as_kept(ports, new.work, job.work))
 
 
 def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     """The job as changed; None when somebody has moved it meanwhile."""
     now_ms, layout = ports.clock.now_ms(), ports.layout
     changed = replace(
-        job.defined_as(replace(new, work=keep_payload(ports, new.work, job.job_id, job.version + 1))),
+        job.defined_as(new),
         version=job.version + 1,
+        defined_since=job.version + 1,
+        earlier_through_ms=versions.through_ms(job),
         scheduled_since_ms=now_ms if new.schedule != job.schedule else job.scheduled_since_ms,
         status=ACTIVE,
         reason=None,
     )
     (changed,) = reading.with_calendars(ports, [changed])
     kept = changes.occurrence_kept(job, now_ms)
-    first = first_occurrence(changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
+    first = _first(job, changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
     upcoming = kept or first
     if upcoming is None and (job.status != FINISHED or new.schedule != job.schedule):
-        raise BadSchedule(
-            "the schedule has no occurrence in the future",
-            field="schedule",
-            remedy="give a later time, or a later end; or delete the job",
-        )
+        if changed.cancelled and first_occurrence(replace(changed, cancelled=()), now_ms, layout.shards):
+            raise BadSchedule(
+                "all that the schedule has to come was cancelled",
+                field="schedule",
+                remedy="give another time; or delete the job, and register it anew",
+            )
+        raise nothing_due("give a later time, or a later end; or delete the job")
     changed = replace(
         changed,
+        work=keep_payload(ports, changed.work, job.job_id, changed.version),  # not of a change that is refused
         next=upcoming,
         status=ACTIVE if upcoming else FINISHED,
         planned_with=occurrences.planned_with(changed),
@@ -90,11 +112,28 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     return changed
 
 
+def _first(job: Job, changed: Job, now_ms: int, shards: int) -> Next | None:
+    """The next occurrence of the changed job. Where the change leaves a schedule alone that this version cannot read, a
+    newer one has planned what comes next, and that stays."""
+    try:
+        return first_occurrence(changed, now_ms, shards)
+    except BadSchedule:
+        if job.next is None or changed.schedule != job.schedule:
+            raise
+        return job.next
+
+
 def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0) -> Job:
     """Skip the job's occurrences from now on, until a time (0: until it is resumed). Again with the same words is a
-    no-op; with others the pause in force ends and the new one begins. TooLate when nothing is left to pause."""
+    no-op, also when its time is over; with others the pause in force ends and the new one begins. TooLate when nothing
+    is left to pause, InvalidField when the end has passed."""
     for _ in range(CHANGE_TRIES_MAX):
         job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
+        has_passed = bool(until_ms) and until_ms <= now_ms
+        if (has_passed or job.status == FINISHED) and is_repeat(job.pauses, by, reason, until_ms):
+            return job
+        if has_passed:
+            raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
         if job.status == FINISHED:
             raise TooLate(
                 f"job {job_id} has finished", field="job_id", remedy="it has no occurrences left that could be paused"
@@ -110,14 +149,16 @@ def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0
 
 
 def resume_job(ports: Ports, job_id: str, by: str) -> tuple[Job, bool]:
-    """(job, whether it was paused). Occurrences run again from now on; those of the pause stay skipped."""
+    """(job, whether it was paused until this person resumed it, now or by an earlier request whose answer may have
+    been lost). Occurrences run again from then on; those of the pause stay skipped."""
     for _ in range(CHANGE_TRIES_MAX):
         job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
         if pause_in_force(job.pauses, now_ms) is None:
-            return job, False
-        if (resumed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by))) is not None:
+            last = resumed(job.pauses)
+            return job, last is not None and last.resumed_by == by
+        if (changed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by))) is not None:
             ports.signals.log("job_resumed", job_id=job_id, by=by)
-            return resumed, True
+            return changed, True
     raise _contended(job_id)
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound
 from tickwork.core.ids import job_id_of
-from tickwork.core.instants import SECOND_MS
-from tickwork.core.jobs import occurrences
+from tickwork.core.instants import HOUR_MS, SECOND_MS
+from tickwork.core.jobs import occurrences, versions
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, DELETED, Definition, Job, Next, next_attributes, registered
 from tickwork.core.ledger import lifecycle, pending
@@ -75,27 +75,32 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     now_ms = ports.clock.now_ms()
     version = standing.version + 1 if standing else 1
     passed_ms = standing.fired_through_ms if standing else 0
-    work = keep_payload(ports, new.work, f"{new.team}:{new.name}", version)
-    whole = replace(new, work=work)
-    job = registered(whole, version=version, created_at_ms=now_ms, fired_through_ms=passed_ms)
+    earlier_ms = standing.earlier_through_ms if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
+    standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms}
+    job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
     (job,) = reading.with_calendars(ports, [job])
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
     if first is None:
-        raise BadSchedule(
-            "the schedule has no occurrence in the future",
-            field="schedule",
-            remedy="give a later time, or a later end",
-        )
-    return replace(job, next=first)
+        raise nothing_due("give a later time, or a later end")
+    return replace(job, next=first, work=keep_payload(ports, new.work, job.job_id, version))
+
+
+def nothing_due(remedy: str) -> BadSchedule:
+    """The refusal of a schedule that would never be due."""
+    return BadSchedule("the schedule has no occurrence in the future", field="schedule", remedy=remedy)
 
 
 def first_occurrence(job: Job, now_ms: int, shards: int) -> Next | None:
     """The first occurrence to materialise: from now on, and never again what the job has passed. A single instant
     that has just passed (the parser allows a minute's grace) fires now, and so does the very first occurrence of a
-    schedule that was made to begin now."""
+    schedule that was made to begin now. Nor is a single instant looked for long before the job had it: one that is
+    moved to a working day is found from nearby only."""
     schedule = schedule_from_spec(job.schedule)
-    since_ms = starting_after_ms(schedule, now_ms) if schedule.is_recurring else 0
+    if schedule.is_recurring:
+        since_ms = starting_after_ms(schedule, now_ms)
+    else:
+        since_ms = max(0, max(job.created_at_ms, job.scheduled_since_ms) - HOUR_MS)
     return occurrences.following(job, max(since_ms, job.fired_through_ms), shards)
 
 
@@ -156,26 +161,38 @@ def _readable(ports: Ports, item: Item | None) -> Job | None:
 
 def delete_job(ports: Ports, job_id: str) -> bool:
     """Delete a job and cancel its pending occurrence, in one transaction. Again is a no-op (False). A run that was
-    dispatched before goes on; the tombstone keeps its definition, and that no passed occurrence ever comes back."""
+    dispatched before goes on; the tombstone keeps its definition, when it was deleted, and that no passed occurrence
+    ever comes back."""
+    at_ms = 0
     for _ in range(CHANGE_TRIES_MAX):
         job = read_job(ports, job_id)
         if job is None:
             raise NotFound(f"there is no job {job_id!r}", field="job_id", remedy="check the id")
         if job.status == DELETED:
-            return False
-        if isinstance(commit(ports, *_deletion(ports, job)), Committed):
+            return bool(at_ms) and job.deleted_at_ms == at_ms  # our own try, whose answer was lost
+        at_ms = ports.clock.now_ms()
+        if isinstance(commit(ports, *_deletion(ports, job, at_ms)), Committed):
             return True
     raise Conflict(f"job {job_id} was changed {CHANGE_TRIES_MAX} times meanwhile")
 
 
-def _deletion(ports: Ports, job: Job) -> list[Write]:
-    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
+def deleted_at_ms(ports: Ports, job_id: str) -> int:
+    """When a job was deleted; 0 when nobody knows (an older version did it, or it was made anew)."""
+    job = read_job(ports, job_id)
+    return job.deleted_at_ms if job is not None and job.status == DELETED else 0
+
+
+def _deletion(ports: Ports, job: Job, now_ms: int) -> list[Write]:
+    retention_s = ports.layout.retention_s
     tombstone = {
         "status": DELETED,
+        "deleted_at_ms": now_ms,
         "version": job.version + 1,
+        "earlier_through_ms": versions.through_ms(job),
         "expires_at_s": now_ms // SECOND_MS + retention_s,
     } | next_attributes(None)
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone)]
+    writes += versions.replaced(job, None, now_ms, retention_s)
     key = job.next_key(ports.layout.cell)
     if key is not None:
         writes.append(pending.end_pending(key, lifecycle.CANCEL, "the job was deleted", now_ms, retention_s))

@@ -19,6 +19,16 @@ PAYLOAD_INLINE_BYTES_MAX = 400
 """A longer payload is kept apart: the ledger item is rewritten at start and at completion, and pays by its size."""
 
 
+def as_kept(ports: Ports, work: Work, standing: Work) -> Work:
+    """The work with the payload that the standing one keeps apart, where its own is the same: read and compared, so
+    that one which is gone, or expires, is written anew."""
+    if standing.payload_id is None or work.payload is None or len(work.payload.encode()) <= PAYLOAD_INLINE_BYTES_MAX:
+        return work
+    item = ports.store.get(PAYLOADS, {"payload_id": standing.payload_id})
+    is_same = item is not None and item.get("payload") == work.payload and "expires_at_s" not in item
+    return replace(work, payload=None, payload_id=standing.payload_id) if is_same else work
+
+
 def keep_payload(ports: Ports, work: Work, owner_id: str, version: int, expires_at_s: int = 0) -> Work:
     """Store a payload that is too long for the ledger apart, before anything refers to it. 0: it does not expire."""
     if work.payload is None or len(work.payload.encode()) <= PAYLOAD_INLINE_BYTES_MAX:

@@ -19,7 +19,6 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import CALENDARS, JOBS, TIMERS, Table
 from tickwork.core.ledger.values import mapping, text, whole
-from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import Calendar, parse_calendar
 from tickwork.ports import Page, Ports
@@ -102,15 +101,6 @@ def _readable[T](what: str, read: Callable[[], T]) -> T:
         raise
     except Exception as error:  # a stored shape can be wrong in any way, and nothing here calls a port
         raise Unreadable(f"{what}: {error!r}") from error
-
-
-def work_of(ports: Ports, run: Run) -> Work | None:
-    """What a run is to do: on its own item for a one-shot, in its job's definition for an occurrence. None when the
-    definition is gone (a deleted job's is kept for the retention time)."""
-    if run.work is not None:
-        return run.work
-    job = read_job(ports, run.key.job_id)
-    return None if job is None else job.work
 
 
 def job_of_hard(ports: Ports, run: Run) -> Job | None:

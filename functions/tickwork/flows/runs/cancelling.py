@@ -36,11 +36,13 @@ CANCEL_TRIES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """`status` is cancelled, or running while its worker has still to learn of it (`requested`)."""
+    """`status` is cancelled, or running while its worker has still to learn of it (`requested`). `reason`: as it
+    stands in the record, so that a repeat learns whose cancellation it was."""
 
     run: Run
     status: str
     requested: bool
+    reason: str
 
 
 def find_run(ports: Ports, job_id: str, scheduled_at_ms: int | None) -> LedgerKey:
@@ -118,13 +120,13 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
             ports.signals.log(
                 "run_cancelled", ref=key.ref, was=run.status, status=verdict.status, reason=verdict.reason
             )
-            return Cancelled(run, verdict.status, verdict.status == lifecycle.RUNNING)
+            return Cancelled(run, verdict.status, verdict.status == lifecycle.RUNNING, verdict.reason)
     raise Conflict(f"run {key.ref} moved {CANCEL_TRIES_MAX} times meanwhile")
 
 
 def _standing(run: Run) -> Cancelled:
     if run.status == lifecycle.CANCELLED or run.cancel_requested:
-        return Cancelled(run, run.status, bool(run.cancel_requested))
+        return Cancelled(run, run.status, bool(run.cancel_requested), run.cancel_requested or run.reason)
     raise TooLate(
         f"the run is {run.status} and cannot be cancelled any more",
         field="ref",
@@ -142,6 +144,12 @@ def _carry_out(ports: Ports, run: Run, verdict: Verdict) -> bool:
 
 def _cancel_next(ports: Ports, job: Job, due: LedgerKey, reason: str) -> bool:
     """The run is the job's pending occurrence: the chain goes on after it."""
+    if len(chain.cancelled_ahead(job)) >= chain.CANCELLED_AHEAD_MAX:
+        raise TooLate(
+            f"{chain.CANCELLED_AHEAD_MAX} coming occurrences are cancelled already: pause the job instead",
+            field="scheduled_at",
+            remedy="pause it until the first that is to run again",
+        )
     now_ms = ports.clock.now_ms()
     upcoming = occurrences.following(job, due.scheduled_at_ms, ports.layout.shards)
     keys = [] if upcoming is None else [job.occurrence_key(due.cell, upcoming)]

@@ -8,11 +8,12 @@ the ledger audit finds; repeating the call does the rule again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, ceil_to_second
+from tickwork.core.jobs.definitions import DELETED, Job
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, dead_letter_partitions
@@ -20,18 +21,19 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import BY_DEAD_LETTER, TIMERS
 from tickwork.core.ledger.work import UNSAFE
 from tickwork.core.ledger.writes import Committed, Item
-from tickwork.core.runs.endings import retry_key
-from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_replayed
+from tickwork.core.runs.endings import Verdict, retry_key
+from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
 from tickwork.flows.dispatch import creating
-from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_many, read_run
+from tickwork.flows.ledger.reading import read_job, read_many, read_run
+from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
 type Position = tuple[tuple[int, str, str] | None, ...]
 """How far each partition has been read: (ended_at_ms, pk, sk) of the last one, None for not at all."""
 
 REPLAY_TRIES_MAX = 3
+OWN, CURRENT = "", "current"
 UNKNOWN, NO_DEFINITION, BUSY = "unknown", "no_definition", "busy"
 
 
@@ -69,6 +71,8 @@ class Order:
     before: int = 0
     repeat_unsafe: bool = False
     """The person knows that an `unsafe` run may have had its effect already."""
+    definition: str | int = OWN
+    """What the runs are to do: what they were fired by, what their job says now, or what it said at a version."""
 
     def due_ms(self, index: int) -> int:
         return ceil_to_second(self.begin_ms + (self.before + index) // self.per_second * SECOND_MS)
@@ -156,11 +160,13 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         run = read_run(ports, key)
         if run is None:
             return Replayed(key.ref, key.run_id, refusal=UNKNOWN), None
-        if is_replayed(run):
+        is_same = order.definition == OWN or (bool(run.replays) and "definition" in run.replays[-1])
+        if is_same and is_replayed(run):
             retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
             return Replayed(key.ref, key.run_id, run.retry_at_ms), retry
-        refusal = _why_not(ports, run, order)
-        verdict = refusal or decide_replay(run, order.by, order.reason, due_ms, ports.clock.now_ms())
+        if is_same and is_repeat(run, order.by, order.reason):
+            return Replayed(key.ref, key.run_id, run.retry_at_ms), None
+        verdict = _decide(ports, run, order, due_ms)
         if isinstance(verdict, str):
             return Replayed(key.ref, key.run_id, refusal=verdict), None
         creating.prepare_slices(ports, [key])  # of a run that there is: a forged ref must not make cursors
@@ -171,10 +177,27 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
     return Replayed(key.ref, key.run_id, refusal=BUSY), None
 
 
-def _why_not(ports: Ports, run: Run, order: Order) -> str | None:
+def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
-    work = reading.work_of(ports, run)
-    if work is None:
+    job = None if run.work else read_job(ports, run.key.job_id)
+    definition = 0 if order.definition == OWN else _asked_for(order.definition, run, job)
+    work = run.work or Versions(ports).work_of(job, replace(run, definition=definition or run.definition))
+    if work is None or definition is None or (definition and run.work):
         return NO_DEFINITION
-    return UNSAFE if work.is_unsafe and not order.repeat_unsafe else None
+    if work.is_unsafe and not order.repeat_unsafe:
+        return UNSAFE
+    now_ms = ports.clock.now_ms()
+    return decide_replay(
+        run, order.by, order.reason, due_ms, now_ms, guarded=work.is_guarded or run.hard, definition=definition
+    )
+
+
+def _asked_for(wanted: str | int, run: Run, job: Job | None) -> int | None:
+    """The version of the job whose definition is asked for; 0: the run's own, which is all that a one-shot has. None:
+    there is none to have."""
+    if wanted != CURRENT:
+        return int(wanted)
+    if run.work is not None:
+        return 0
+    return None if job is None or job.status == DELETED else job.version

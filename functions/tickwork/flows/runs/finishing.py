@@ -18,7 +18,7 @@ from tickwork.core.ledger.writes import Below, Committed, Delete, Is, Missing, R
 from tickwork.core.runs import endings
 from tickwork.core.runs.endings import Failure
 from tickwork.flows.dispatch import creating
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import waking
 from tickwork.ports import Ports
@@ -35,7 +35,7 @@ class Ended:
 def end_attempt(ports: Ports, run: Run, failure: Failure) -> Ended | None:
     """Write the end of a running attempt, and see to its retry; None when the run has moved meanwhile."""
     now_ms = ports.clock.now_ms()
-    work = reading.work_of(ports, run) or ORDINARY
+    work = versions.work_of(ports, run) or ORDINARY
     verdict = endings.end_attempt(run, failure, work, now_ms, ports.layout.retention_s)
     if not isinstance(commit_end(ports, verdict.writes), Committed):
         return None

@@ -21,7 +21,7 @@ from tickwork.core.runs import waiters
 from tickwork.core.runs.endings import retry_key
 from tickwork.core.runs.waiters import Waiter
 from tickwork.flows.dispatch.sending import send_ready
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import reading, versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports
 
@@ -63,7 +63,7 @@ def _woken(ports: Ports, waiter: Waiter) -> bool:
         if run is None or not waiters.still_waits(waiter, run, now_ms):
             commit(ports, waiters.leave(waiter))
             return False
-        work = reading.work_of(ports, run)
+        work = versions.work_of(ports, run)
     except Unreadable as error:
         ports.signals.log("waiter_unreadable", ref=waiter.ref, why=str(error))
         commit(ports, waiters.wake(waiter, now_ms))

@@ -22,7 +22,7 @@ from tickwork.core.runs.endings import Failure
 from tickwork.core.runs.putting_off import PUT_OFF
 from tickwork.core.runs.slots import NO_SLOT
 from tickwork.flows.dispatch import creating, holding_back
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import reading, versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.runs import finishing, taking_slots
@@ -35,6 +35,9 @@ DECIDE_TRIES_MAX = 4
 
 NO_DEFINITION = "no_definition"
 NOT_DUPLICATES = frozenset({NO_DEFINITION, NO_SLOT})
+NO_PAYLOAD = "no_payload"
+PAYLOAD_LOST = "PayloadLost"
+"""The error class of a run whose payload is gone."""
 NO_DEFINITION_RETRY_MS = 60_000
 """A limited run whose definition cannot be found is not started on a guess; its message waits."""
 
@@ -107,7 +110,7 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     job: Job | None = None
     if run is not None and (is_lapsed or (is_startable and run.guarded)):
         job = reading.job_of_hard(ports, run)
-        work = job.work if job is not None else reading.work_of(ports, run)
+        work = versions.work_of(ports, run) if job is None else versions.Versions(ports).work_of(job, run)
         if work is None and run.guarded:
             ports.signals.log("definition_missing", ref=request.key.ref)
             return Declined(NO_DEFINITION, discard=False, retry_after_ms=NO_DEFINITION_RETRY_MS)
@@ -115,7 +118,7 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     if isinstance(decision, Declined) and decision.reason == attempts.SUPERSEDED and run is not None and run.put_off:
         finishing.see_to_retry(ports, run)  # perhaps by an earlier try of this very call, which came no further
     if isinstance(decision, Try) and not decision.ends and run is not None and job is not None:
-        decision = _unless_frozen(ports, run, request, job, decision)
+        decision = _unless_frozen(ports, run, request, job, work or ORDINARY, decision)
         if decision.put_off is not None:
             return decision
     if isinstance(decision, Try) and is_lapsed and run is not None and not run.is_handed_back:
@@ -125,24 +128,37 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     return decision
 
 
-def _unless_frozen(ports: Ports, run: Run, request: StartRequest, job: Job, start: Try) -> Try:
+def _unless_frozen(ports: Ports, run: Run, request: StartRequest, job: Job, work: Work, start: Try) -> Try:
     """The start; inside what a hard calendar of its job excludes, the wait for the end of that."""
     now_ms = ports.clock.now_ms()
     freeze = putting_off.freeze_for(run, job.calendars, request.retry, now_ms)
     if freeze is None:
         return start
     due_ms = putting_off.due_after(freeze, job.job_id, job.tolerance_s, now_ms)
-    return putting_off.instead_of_start(run, request, job.work, freeze, due_ms, now_ms, ports.layout.retention_s)
+    return putting_off.instead_of_start(run, request, work, freeze, due_ms, now_ms, ports.layout.retention_s)
 
 
-def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started:
+def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started | Declined:
     if run.attempt > 1:
         ports.signals.count("runs.attempts_gt_1_total", team=run.key.team)
     wanted = run.work.payload_id if run.work is not None else payload_id
-    if wanted is None or not wanted.startswith(f"{run.key.job_id}#"):
+    if wanted is None:
         return Started(run)
-    item = ports.store.get(PAYLOADS, {"payload_id": wanted})
-    return Started(run, None if item is None else str(item["payload"]))
+    is_own = wanted.startswith(f"{run.key.job_id}#")
+    item = ports.store.get(PAYLOADS, {"payload_id": wanted}) if is_own else None
+    if item is None or "payload" not in item:
+        return _without_payload(ports, run, wanted)
+    return Started(run, str(item["payload"]))
+
+
+def _without_payload(ports: Ports, run: Run, payload_id: str) -> Declined:
+    """What the job is to be called with is gone: it is not called with nothing. The attempt ends as an error that says
+    so, and the run is dead until somebody restores the payload, or replays it with another definition."""
+    ports.signals.count("runs.payload_lost_total", team=run.key.team)
+    ports.signals.log("payload_lost", ref=run.key.ref, payload_id=payload_id)
+    failure = Failure(endings.FAILED, f"its payload {payload_id} is not there any more", PAYLOAD_LOST, permanent=True)
+    ended = _end_with(ports, run.key, run.token, failure)
+    return ended if isinstance(ended, Declined) else Declined(NO_PAYLOAD, discard=True)
 
 
 def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | Declined:

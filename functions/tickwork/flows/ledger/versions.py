@@ -1,0 +1,90 @@
+"""What a run is to do: on its own item for a one-shot; for an occurrence of a job, in the definition it was fired by.
+
+Protects W13: every attempt, replay, repeated message and audit of an occurrence goes by the same definition, whatever
+has become of its job since. Most are the job's present one, and cost no read beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tickwork.core.errors import WorldError
+from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.versions import JobVersion, renewals
+from tickwork.core.ledger.keys import LedgerKey, versions_reaching
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import JOB_VERSIONS
+from tickwork.core.ledger.work import Work
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import pages, read_job
+from tickwork.ports import Ports
+
+VERSIONS_PAGE = 100
+VERSIONS_READ_MAX = 5_000
+"""Definitions that are looked through for one that somebody asks for by its version. They expire after some months: a
+job that is changed every half hour has no more."""
+
+
+def work_of(ports: Ports, run: Run) -> Work | None:
+    """What a run is to do; None when that is not known any more."""
+    if run.work is not None:
+        return run.work
+    return Versions(ports).work_of(read_job(ports, run.key.job_id), run)
+
+
+@dataclass(slots=True)
+class Versions:
+    """Looks up earlier definitions, each once: a herd's retries may all be of one."""
+
+    ports: Ports
+    known: dict[str, list[JobVersion]] = field(default_factory=dict)
+
+    def work_of(self, job: Job | None, run: Run) -> Work | None:
+        """What an occurrence of a job (as it was read; None: there is none) is to do."""
+        return self.work_at(job, run.key, run.definition) if run.definition else self.work_fired(job, run.key)
+
+    def work_fired(self, job: Job | None, key: LedgerKey) -> Work | None:
+        """By the definition that an occurrence was fired by, or is to be."""
+        if job is not None and key.scheduled_at_ms > job.earlier_through_ms:
+            return job.work
+        row = next((one for one in self.known.get(key.job_id, ()) if one.fired(key.scheduled_at_ms)), None)
+        return self._used(row or self._read(key))
+
+    def work_at(self, job: Job | None, key: LedgerKey, version: int) -> Work | None:
+        """By the definition that the job had at a version, which somebody has asked for."""
+        if job is not None and job.defined_since <= version <= job.version:
+            return job.work
+        found: JobVersion | None = None
+        read = 0
+        for page in pages(self.ports, JOB_VERSIONS, key.job_id, "", "~", limit=VERSIONS_PAGE):
+            rows = [JobVersion.from_item(item) for item in page.items]
+            # A name whose tombstone has expired counts from 1 again: it is the latest of a number that is meant.
+            found = next((one for one in reversed(rows) if one.was_in_force_at(version)), found)
+            read += len(rows)
+            if read >= VERSIONS_READ_MAX:
+                break
+        return self._used(found)
+
+    def _read(self, key: LedgerKey) -> JobVersion | None:
+        """The oldest definition that reaches an occurrence, if it is the one which fired it: that may have expired, and
+        is then not guessed at."""
+        first, last = versions_reaching(key.scheduled_at_ms)
+        for page in pages(self.ports, JOB_VERSIONS, key.job_id, first, last, limit=1):
+            for item in page.items:
+                row = JobVersion.from_item(item)
+                if not row.fired(key.scheduled_at_ms):
+                    return None
+                self.known.setdefault(key.job_id, []).append(row)
+                return row
+        return None
+
+    def _used(self, row: JobVersion | None) -> Work | None:
+        """A run that is alive needs it: it lives on."""
+        if row is None:
+            return None
+        for write in renewals(row, self.ports.clock.now_ms(), self.ports.layout.retention_s):
+            try:
+                commit(self.ports, write)
+            except WorldError as error:  # there are weeks left: the next look renews it
+                self.ports.signals.log("definition_not_renewed", job_id=row.job_id, error=repr(error))
+        return row.work
