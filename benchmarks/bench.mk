@@ -6,6 +6,10 @@ BENCH := PYTHONPATH=functions:. $(BIN)/python -m
 bench-cost: $(VENV)/.dev ## What a timer costs, step by step, beside others (TIMERS=10000)
 	$(BENCH) benchmarks.cost --timers $(or $(TIMERS),10000)
 
+.PHONY: bench-price
+bench-price: $(VENV)/.dev ## What a million runs and an idle month cost all in, beside EventBridge Scheduler (docs/price.md)
+	$(BENCH) benchmarks.price
+
 .PHONY: bench-idle
 bench-idle: $(VENV)/.dev ## What a month costs with nothing due, and what looking ahead costs
 	$(BENCH) benchmarks.idle

@@ -11,7 +11,7 @@ import argparse
 from collections import Counter
 from functools import partial
 
-from benchmarks.meter.bill import READS, SQS, WRITES, Counts, price_table, usd
+from benchmarks.meter.bill import READS, SQS, WRITES, Counts, usd
 from benchmarks.meter.ports import CountingStore
 from benchmarks.world import BATCH, World, make_world
 from tickwork.core.jobs.definitions import CatchUp
@@ -20,6 +20,7 @@ from tickwork.core.schedule import parse_schedule
 from tickwork.flows.jobs import registering
 from tickwork.flows.runs import timers, worker_calls
 from tickwork.ports import Layout
+from tickwork.price.prices import AS_OF, REGION
 
 PAYLOAD = '{"order_id":"5f0c2f2e-9a55-4d53-8f0a-2f9e6b1f2c11","kind":"reminder","channel":"email","attempt":1}'
 WORK = Work("default", "send-reminder", payload=PAYLOAD)
@@ -35,10 +36,7 @@ def main() -> None:
     chosen = parser.parse_args()
     layout = Layout(shards=chosen.shards, slices=chosen.slices)
     count, rate = chosen.timers, chosen.due_per_second * chosen.slices
-    table = price_table()
-    print(
-        f"Prices of {table['as_of']}, {table['region']}. {count} of each, {rate} due a second, {chosen.slices} slices."
-    )
+    print(f"Prices of {AS_OF}, {REGION}. {count} of each, {rate} due a second, {chosen.slices} slices.")
     for title, life in (
         (f"One-shot, whole life, created {BULK} a call", lambda w: one_shots(w, count, rate, BULK)),
         ("One-shot, whole life, created one a call", lambda w: one_shots(w, count, rate, 1)),

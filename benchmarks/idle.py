@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from benchmarks.meter.bill import LAMBDA, READS, SQS, WRITES, price_table, usd
+from benchmarks.meter.bill import LAMBDA, READS, SQS, WRITES, usd
 from benchmarks.world import World, make_world
 from tickwork.core.ledger.work import Work
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.runs import timers
 from tickwork.ports import Layout
+from tickwork.price.prices import PER_UNIT
 
 DAYS = 30
 POLLERS, POLL_S = 5, 20
@@ -39,11 +40,10 @@ def main() -> None:
         world = make_world(Layout(shards=shards, slices=slices))
         idle(world, hours * 60)
         print(row(name, shards, slices, month(world, hours / 24)))
-    prices = price_table()["per_unit"]
-    alarm, board = prices["cloudwatch_alarm_month"], prices["cloudwatch_dashboard_month"]
+    alarm, board = PER_UNIT["cloudwatch_alarm_month"], PER_UNIT["cloudwatch_dashboard_month"]
     print(f"\nNot in it: {alarm:.2f} for each alarm a month, {board:.2f} for each dashboard beyond the third,")
     print(
-        f"{prices['cloudwatch_metric_month']:.2f} for each custom metric; a worker's long poll: "
+        f"{PER_UNIT['cloudwatch_metric_month']:.2f} for each custom metric; a worker's long poll: "
         f"{usd({SQS: DAYS * 86_400 / WORKER_POLL_S}):.2f}."
     )
     lookahead()

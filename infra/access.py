@@ -37,12 +37,14 @@ class Access(Construct):
                 iam.PolicyStatement(actions=["execute-api:Invoke"], resources=[api.invoke_arn("*", "/*")]),
             ],
         )
+        self.workers: dict[str, iam.ManagedPolicy] = {}
+        """By pool."""
         for pool, queue in queues.of_workers.items():
             lease = api.invoke_arn("POST", f"/pools/{pool}:lease")
-            self._worker(f"{prefix}-worker-{pool}", pool, queue, [*worker_routes, lease])
+            self.workers[pool] = self._worker(f"{prefix}-worker-{pool}", pool, queue, [*worker_routes, lease])
 
-    def _worker(self, name: str, pool: str, queue: sqs.Queue, routes: list[str]) -> None:
-        iam.ManagedPolicy(
+    def _worker(self, name: str, pool: str, queue: sqs.Queue, routes: list[str]) -> iam.ManagedPolicy:
+        return iam.ManagedPolicy(
             self,
             f"Worker-{pool}",
             managed_policy_name=name,

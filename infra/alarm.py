@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -19,14 +21,32 @@ class Bell:
     """Topic and alarms stand directly in `scope`. `local`: an endpoint that speaks plain HTTP, and would refuse itself
     by the topic's Deny."""
 
-    def __init__(self, scope: Construct, *, prefix: str, local: bool) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        prefix: str,
+        local: bool,
+        topic: sns.ITopic | None = None,
+        left_out: Collection[str] = (),
+    ) -> None:
         self._scope, self._prefix = scope, prefix
+        self._left_out, self._unknown = frozenset(left_out), set(left_out)
+        self.topic = topic or self._own_topic(local=local)
+
+    def _own_topic(self, *, local: bool) -> sns.Topic:
         # Not encrypted by a key: AWS's own key for SNS lets no alarm publish, and a key of ours costs a dollar a month
         # for texts that say no more than infra/alarms.py does (decision 85).
-        self.topic = sns.Topic(scope, "Topic", topic_name=f"{prefix}-alarms", enforce_ssl=not local)
-        self.topic.add_to_resource_policy(self._alarms_may_publish())
+        topic = sns.Topic(self._scope, "Topic", topic_name=f"{self._prefix}-alarms", enforce_ssl=not local)
+        topic.add_to_resource_policy(self._alarms_may_publish(topic))
+        return topic
 
-    def _alarms_may_publish(self) -> iam.PolicyStatement:
+    def check_left_out(self) -> None:
+        """An alarm that is to be left out, and is none, is a slip of the pen: the one that was meant would sound."""
+        if self._unknown:
+            raise ValueError(f"no alarm is called {', '.join(sorted(self._unknown))}: docs/deploy.md lists them")
+
+    def _alarms_may_publish(self, topic: sns.Topic) -> iam.PolicyStatement:
         """The alarms of this environment and of this account alone. A topic that has a policy has no other: without
         this statement, the TLS rule is all there is, and no alarm reaches anybody."""
         stack = cdk.Stack.of(self._scope)
@@ -40,7 +60,7 @@ class Bell:
             sid="AlarmsMayPublish",
             principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
             actions=["sns:Publish"],
-            resources=[self.topic.topic_arn],
+            resources=[topic.topic_arn],
             conditions={
                 "StringEquals": {"aws:SourceAccount": stack.account},
                 "ArnLike": {"aws:SourceArn": alarms},
@@ -69,6 +89,9 @@ class Bell:
         missing: cloudwatch.TreatMissingData = NOTHING_IS_GOOD,
     ) -> None:
         """`above` or `below` this, in so many `of` so many periods, it sounds; and says so again when it is over."""
+        if name in self._left_out:
+            self._unknown.discard(name)
+            return
         comparison = cloudwatch.ComparisonOperator
         times, periods = of
         alarm = cloudwatch.Alarm(

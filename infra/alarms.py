@@ -11,8 +11,11 @@ takes any as missing, and so silence is measured in short periods.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from infra.alarm import NOTHING_IS_BAD, NOTHING_SAYS_NOTHING, Bell
@@ -56,15 +59,19 @@ class Alarms(Construct):
         queues: Queues,
         api: Api,
         local: bool = False,
+        topic: sns.ITopic | None = None,
+        left_out: Collection[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
-        self._bell = Bell(self, prefix=environment.settings().prefix, local=local)
+        prefix = environment.settings().prefix
+        self._bell = Bell(self, prefix=prefix, local=local, topic=topic, left_out=left_out)
         self.topic = self._bell.topic
         self._unheard_otherwise(api)
         if environment.alarms == "all":
             self._firing(functions, queues, environment.alarm_after_lag_s)
             self._functions(functions)
             self._teams(queues, environment.alarm_after_ready_s)
+        self._bell.check_left_out()
 
     def _unheard_otherwise(self, api: Api) -> None:
         self._bell.alarm(

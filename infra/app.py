@@ -1,6 +1,7 @@
 """The CDK app. `cdk synth` makes the stacks of every environment; `-c env=dev` makes one.
 
-Context: `env` (dev, staging, prod), `local` (true: for an endpoint on this machine instead of AWS). Needs no account
+Context: `env` (dev, staging, prod), `local` (true: for an endpoint on this machine instead of AWS),
+`first` (true: the first deployment of an environment that keeps its data, see docs/deploy.md). Needs no account
 and no network: the stacks are not bound to an account or a region, and nothing is looked up.
 """
 
@@ -19,7 +20,7 @@ from tickwork.settings import ENVIRONMENTS, Environment
 def build_app(*, context: Mapping[str, str] | None = None, package: Asset | None = None) -> cdk.App:
     """The app with its stacks. `context` adds to that of the command line; `package` is built when not given."""
     app = cdk.App(analytics_reporting=False, context=dict(context or {}))
-    local = str(app.node.try_get_context("local") or "false").lower() == "true"
+    local, first = (_is_set(app, name) for name in ("local", "first"))
     package = package or asset.ensure(local=local)
     for environment in _wanted(app.node.try_get_context("env")):
         TickworkStack(
@@ -27,9 +28,14 @@ def build_app(*, context: Mapping[str, str] | None = None, package: Asset | None
             f"tickwork-{environment.name}",
             environment=environment,
             package=package,
+            first=first,
             local=local,
         )
     return app
+
+
+def _is_set(app: cdk.App, name: str) -> bool:
+    return str(app.node.try_get_context(name) or "false").lower() == "true"
 
 
 def _wanted(name: str | None) -> list[Environment]:

@@ -28,8 +28,13 @@ known-env:
 	@[[ "$(ENV)" =~ ^(dev|staging|prod)$$ ]] || { echo "say which environment: make deploy ENV=dev (or staging, prod)" >&2; exit 1; }
 
 .PHONY: deploy
-deploy: known-env asset node_modules/.made ## Deploy to AWS: make deploy ENV=dev|staging|prod
-	$(CDK) deploy tickwork-$(ENV) --strict -c env=$(ENV) --app "$(CDK_APP)"
+deploy: known-env asset node_modules/.made ## Deploy to AWS: make deploy ENV=dev|staging|prod (FIRST=1: the first time of one that keeps its data)
+	$(CDK) deploy tickwork-$(ENV) --strict -c env=$(ENV) $(if $(FIRST),-c first=true) --app "$(CDK_APP)"
+
+.PHONY: bootstrap
+bootstrap: node_modules/.made ## Once for an account and region: make bootstrap ACCOUNT=123456789012 REGION=eu-central-1
+	@[[ "$(ACCOUNT)" =~ ^[0-9]{12}$$ && -n "$(REGION)" ]] || { echo "say where: make bootstrap ACCOUNT=123456789012 REGION=eu-central-1" >&2; exit 1; }
+	$(CDK) bootstrap aws://$(ACCOUNT)/$(REGION) -c env=dev --app "$(CDK_APP)"
 
 .PHONY: e2e
 e2e: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Deploy onto a local endpoint and run timers through it (ENDPOINT=http://... for one that runs already)

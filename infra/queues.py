@@ -11,6 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.tables import kept
 from tickwork.core.ledger.queues import DLQ_RETENTION_S, LONG_POLL_S, TICKS, Queue, ready
 from tickwork.ports import PUSH_POOL
 
@@ -31,7 +32,7 @@ class Queues(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._prefix = prefix
-        self._removal = cdk.RemovalPolicy.RETAIN if keep_data else cdk.RemovalPolicy.DESTROY
+        self._removal = kept(keep_data)
         self._enforce_ssl = enforce_ssl
         self.ticks, self.ticks_dlq = self._pair("Ticks", TICKS)
         pairs = {pool: self._pair(f"Ready-{pool}", ready(pool, lambda_pools.get(pool))) for pool in pools}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import string
 
-import aws_cdk as cdk
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
+
+from infra.tables import kept
 
 SECRET_CHARS = 64
 
@@ -28,5 +29,5 @@ class PushSecret(Construct):
             generate_secret_string=secretsmanager.SecretStringGenerator(
                 password_length=SECRET_CHARS, exclude_characters=string.punctuation
             ),
-            removal_policy=cdk.RemovalPolicy.RETAIN if keep_data else cdk.RemovalPolicy.DESTROY,
+            removal_policy=kept(keep_data),
         )

@@ -12,13 +12,15 @@ _TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER
 
 
 class Tables(Construct):
-    """On demand, encrypted, with point-in-time recovery. `keep_data`: they outlive the stack and refuse deletion."""
+    """On demand, encrypted, with point-in-time recovery. `keep_data`: they outlive the stack (but not a creation that
+    fails: it would be in the way of the next). `protect`: they refuse to be deleted."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, prefix: str, keep_data: bool) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, prefix: str, keep_data: bool, protect: bool) -> None:
         super().__init__(scope, construct_id)
-        self.by_name = {table.name: self._table(table, prefix, keep_data=keep_data) for table in ALL_TABLES}
+        self._removal = kept(keep_data)
+        self.by_name = {table.name: self._table(table, prefix, protect=protect) for table in ALL_TABLES}
 
-    def _table(self, table: Table, prefix: str, *, keep_data: bool) -> dynamodb.TableV2:
+    def _table(self, table: Table, prefix: str, *, protect: bool) -> dynamodb.TableV2:
         return dynamodb.TableV2(
             self,
             table.name.title().replace("_", ""),
@@ -31,10 +33,16 @@ class Tables(Construct):
                 point_in_time_recovery_enabled=True
             ),
             time_to_live_attribute=table.ttl,
-            deletion_protection=keep_data,
-            removal_policy=cdk.RemovalPolicy.RETAIN if keep_data else cdk.RemovalPolicy.DESTROY,
+            deletion_protection=protect,
+            removal_policy=self._removal,
             global_secondary_indexes=[_index(index) for index in table.indexes],
         )
+
+
+def kept(keep_data: bool) -> cdk.RemovalPolicy:
+    """What becomes of something with a name of ours when its stack goes. Kept, it is still taken away when its very
+    creation fails and is rolled back: left there, it would hold its name against each further try."""
+    return cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep_data else cdk.RemovalPolicy.DESTROY
 
 
 def _attribute(name: str, kind: str = "S") -> dynamodb.Attribute:

@@ -1,32 +1,19 @@
-"""A bill: how many of what, in which step, and its price by the one price table (`prices.json`)."""
+"""A bill: how many of what, in which step, and its price by the one price table (`tickwork.price.prices`)."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from importlib.resources import files
-from typing import Any
+
+from tickwork.price.prices import usd
 
 WRITES, READS, SQS, LAMBDA = "dynamodb_write_units", "dynamodb_read_units", "sqs_requests", "lambda_requests"
 
+__all__ = ["LAMBDA", "READS", "SQS", "WRITES", "Bill", "Counts", "usd"]
+
 type Counts = Mapping[str, float]
 """Amounts by the names of the price table."""
-
-
-@cache
-def price_table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads((files("benchmarks.meter") / "prices.json").read_text())
-    return table
-
-
-def usd(counts: Counts) -> float:
-    """The price of some amounts. KeyError for a name that the price table does not have."""
-    millions, ones = price_table()["per_million"], price_table()["per_unit"]
-    prices = ((n, millions[name] / 1e6 if name in millions else ones[name]) for name, n in counts.items())
-    return float(sum(n * price for n, price in prices))
 
 
 class Bill:

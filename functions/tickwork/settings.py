@@ -149,7 +149,8 @@ def _variable(field: str) -> str:
 class Environment:
     """One environment that `cdk deploy` can make. Differences between environments are here and nowhere else."""
 
-    name: Literal["dev", "staging", "prod"]
+    name: str
+    """Its names begin with `tickwork-<name>`: one of each in an account and region."""
     shards: int
     shards_before: int = 0
     """The old number of shards, from a change of it until the last timer of the old layout has ended."""
@@ -186,11 +187,16 @@ class Environment:
     """See `Settings`."""
 
     def __post_init__(self) -> None:
+        if PUSH_POOL not in self.pools:
+            raise BadSetting(f"pools are {', '.join(self.pools)}: add {PUSH_POOL!r}, the pusher's")
+        if self.scanner_concurrency < max(self.slices, self.reserved.get("scanner", 0)):
+            raise BadSetting("scanner_concurrency must be at least slices, and what is reserved for the scanner")
         for pool, timeout_s in self.lambda_pools.items():
             if pool not in self.pools or pool == PUSH_POOL:
                 raise BadSetting(f"lambda_pools names {pool}: it is none of the pools of {self.name} that take workers")
             if not 1 <= timeout_s <= LAMBDA_TIMEOUT_S_MAX:
                 raise BadSetting(f"lambda_pools: {pool} has {timeout_s} s; a function has 1 to {LAMBDA_TIMEOUT_S_MAX}")
+        self.settings()
 
     def settings(self) -> Settings:
         return Settings(

@@ -68,7 +68,7 @@ def test_the_secret_is_named_to_the_pusher_and_told_to_nobody(templates: dict[st
         generated = secret["Properties"]["GenerateSecretString"]
         assert generated["PasswordLength"] >= SECRET_CHARS_MIN
         assert set(generated["ExcludeCharacters"]) == set(string.punctuation), "a comma would make two of it"
-        assert secret["DeletionPolicy"] == ("Retain" if ENVIRONMENTS[name].keep_data else "Delete")
+        assert secret["DeletionPolicy"] == ("RetainExceptOnCreate" if ENVIRONMENTS[name].keep_data else "Delete")
         assert "resolve:" not in json.dumps(template.to_json())
         named = {one: v["Environment"]["Variables"].get(PUSH_SECRETS_AT) for one, v in _functions(template).items()}
         assert named == dict.fromkeys(NAMES) | {"pusher": {"Ref": logical_id}}

@@ -47,8 +47,9 @@ def test_every_table_can_be_restored_to_a_point_in_time_in_every_environment(tem
 
 
 def test_prod_keeps_its_data_when_the_stack_is_deleted(prod: Template) -> None:
-    prod.all_resources(KIND, {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"})
-    prod.all_resources("AWS::SQS::Queue", {"DeletionPolicy": "Retain"})
+    kept = "RetainExceptOnCreate"  # what a failed creation has made is taken back, or its name would be taken
+    prod.all_resources(KIND, {"DeletionPolicy": kept, "UpdateReplacePolicy": "Retain"})
+    prod.all_resources("AWS::SQS::Queue", {"DeletionPolicy": kept})
     prod.all_resources_properties(KIND, {"Replicas": [Match.object_like({"DeletionProtectionEnabled": True})]})
 
 

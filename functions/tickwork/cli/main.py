@@ -11,6 +11,7 @@ from typing import IO, Any
 import click
 
 from tickwork.cli.calendars_commands import calendars_group
+from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
@@ -79,6 +80,7 @@ for command in (
     runs_group,
     dead_letters_group,
     next_command,
+    cost_command,
     worker_command,
     push_secret_command,
     verify_command,

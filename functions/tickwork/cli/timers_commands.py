@@ -67,8 +67,8 @@ def create(payload_json: str | None, pool: str, handler: str, api: str | None, a
     if as_json:
         show_json(timer)
     else:
-        facts = {"timer": timer["timer_id"], "fires": timer["fire_at"], "run": timer["run_id"]}
-        show_facts(facts | ({} if timer["status"] == "pending" else {"status": timer["status"]}))
+        names = {"timer": "timer_id", "fires": "fire_at", "run": "run_id", "status": "status"}
+        show_facts({shown: timer[name] for shown, name in names.items()})
 
 
 @timers_group.command("cancel")

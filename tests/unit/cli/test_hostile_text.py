@@ -45,6 +45,7 @@ COMMANDS: dict[str, list[str]] = {
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
+    "cost": "asks nobody: numbers, and words of its own",
     "worker": "its log is JSON lines",
     "verify": "shows what was seen of a job of one's own: line by line",
     "push-secret": "shows what it has derived",

@@ -145,12 +145,7 @@ def test_a_deletion_repeated_says_when_it_was_done(api: ApiUnderTest, ports: Por
     move(ports, 70)
     _, again = api.call("DELETE", JOB)
 
-    assert first == {
-        "job_id": "payments:rates",
-        "deleted": True,
-        "changed": True,
-        "deleted_at": "2026-10-30T00:00:00.000Z",
-    }
+    assert (first["changed"], first["deleted_at"]) == (True, "2026-10-30T00:00:00.000Z")
     assert again == first | {"changed": False}
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.meter import units
-from benchmarks.meter.bill import Bill, price_table, usd
+from benchmarks.meter.bill import Bill, usd
 
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
+from tickwork.price import prices
 from tickwork.store.attributes import to_attributes
 
 
@@ -136,8 +137,8 @@ def test_a_name_without_a_price_is_an_error() -> None:
 
 
 def test_the_price_table_is_dated_and_cites_its_sources() -> None:
-    assert price_table()["as_of"] >= "2026"
-    assert price_table()["sources"]
+    assert prices.AS_OF >= "2026"
+    assert prices.SOURCES
 
 
 @pytest.mark.parametrize(

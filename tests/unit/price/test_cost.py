@@ -1,0 +1,136 @@
+"""The price of a load: held to what the meter counts on the real flows, and to what a person would work out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from benchmarks import cost as measured
+from benchmarks.idle import idle as measured_idle
+from benchmarks.idle import month
+from benchmarks.meter.bill import READS, SQS, WRITES
+from benchmarks.price import table
+from benchmarks.world import make_world
+from click.testing import CliRunner
+
+from tickwork.cli.main import main
+from tickwork.ports import Layout
+from tickwork.price import cost
+from tickwork.price.cost import bill_of, same_around_eventbridge, total
+from tickwork.price.loads import ENVIRONMENTS, MONTH_S, Load, per_month, runs_per_month
+from tickwork.price.prices import AS_OF, PER_MILLION, PER_UNIT, REGION, SOURCES, usd
+
+RUNS = 400
+
+
+def counted(life: object) -> Counter[str]:
+    world = make_world(Layout(shards=8, slices=1))
+    life(world)  # type: ignore[operator]
+    total: Counter[str] = Counter()
+    for step, counts in world.bill.by_step.items():
+        total.update({} if step.startswith("(") else counts)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("life", "each"),
+    [
+        (lambda world: measured.one_shots(world, RUNS, 100, 100), cost.ONE_SHOT),
+        (lambda world: measured.recurring(world, RUNS, 100), cost.OCCURRENCE),
+    ],
+    ids=["a one-shot", "an occurrence"],
+)
+def test_a_run_uses_what_the_meter_counts_within_three_percent(life: object, each: dict[str, float]) -> None:
+    per_run = {name: amount / RUNS for name, amount in counted(life).items()}
+    windows = RUNS / 100 / RUNS
+    assert per_run[WRITES] == pytest.approx(each[WRITES] + windows * cost.WINDOW[WRITES], rel=0.03)
+    modelled = {WRITES: per_run[WRITES], READS: each.get(READS, 0) + windows * (cost.WINDOW[READS] + 8)}
+    assert usd({n: per_run[n] for n in (WRITES, READS)}) == pytest.approx(usd(modelled), rel=0.03)
+    assert per_run[SQS] == pytest.approx(cost.SQS_EACH / 10, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["dev", "staging", "prod"])
+def test_an_idle_month_costs_what_the_meter_counts_within_a_tenth(name: str) -> None:
+    settings = ENVIRONMENTS[name]
+    world = make_world(Layout(shards=settings.shards, slices=settings.slices))
+    measured_idle(world, 60)
+    assert usd(cost.idle(settings)) == pytest.approx(usd(month(world, 1 / 24)), rel=0.1)
+
+
+def test_the_settings_that_are_priced_are_those_that_are_deployed() -> None:
+    from tickwork.settings import ENVIRONMENTS as DEPLOYED
+
+    for name, environment in DEPLOYED.items():
+        assert (ENVIRONMENTS[name].shards, ENVIRONMENTS[name].slices) == (environment.shards, environment.slices)
+
+
+def test_a_million_one_shots_cost_more_than_their_writes() -> None:
+    alone = Load(timers=1e6)
+    together = Load(timers=1e6, create_batch=100, work_batch=10)
+    idle = total(bill_of(Load(), ENVIRONMENTS["dev"]))
+    for load, (least, most) in ((alone, (12, 14)), (together, (6, 8))):
+        assert least < total(bill_of(load, ENVIRONMENTS["dev"])) - idle < most
+
+
+def test_many_runs_share_their_windows_and_few_have_one_each() -> None:
+    def windows(runs: float) -> float:
+        (part,) = [part for part in bill_of(Load(timers=runs), ENVIRONMENTS["dev"]) if part.name.startswith("windows")]
+        return part.amounts[WRITES] / cost.WINDOW[WRITES]
+
+    assert windows(1_000) == pytest.approx(1_000, rel=0.01)
+    assert windows(1e9) == pytest.approx(2 * MONTH_S, rel=0.01), "each second of each slice"
+
+
+def test_what_stands_around_a_peer_is_the_same() -> None:
+    load = Load(timers=1e6)
+    ours = {part.name: part.usd for part in bill_of(load, ENVIRONMENTS["dev"])}
+    theirs = {part.name: part.usd for part in same_around_eventbridge(load)}
+    for name in ("API: create", "API: start and complete", "workers' long polls"):
+        assert ours[name] == theirs[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [("5M/month", 5e6), ("100k/day", 3e6), ("20/second", 20 * MONTH_S), ("1.5b", 1.5e9), ("0", 0), ("7/HOUR", 5_040)],
+)
+def test_a_rate_is_read_as_it_is_written(text: str, runs: float) -> None:
+    assert per_month(text) == runs
+
+
+@pytest.mark.parametrize("text", ["", "many", "5M/year", "-1", "5 M", "1e6", "5M/month/day"])
+def test_a_rate_that_is_none_is_refused_with_one_that_is(text: str) -> None:
+    with pytest.raises(ValueError, match="5M/month"):
+        per_month(text)
+
+
+@pytest.mark.parametrize("text", ["0m", "1w", "hourly", ""])
+def test_a_period_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="1h or 1d"):
+        runs_per_month(text)
+
+
+def test_every_price_is_dated_placed_and_has_a_source() -> None:
+    assert (AS_OF[:4] >= "2026", REGION) == (True, "us-east-1")
+    assert {name.split("_")[0] for name in (*PER_MILLION, *PER_UNIT)} <= {*SOURCES, "http", "step", "logs"}
+
+
+def test_the_command_shows_the_parts_and_their_sum() -> None:
+    result = CliRunner().invoke(main, ["cost", "--jobs", "2000", "--every", "1h", "--timers", "5M/month", "--json"])
+    answer = json.loads(result.output)
+    assert answer["runs"] == 2_000 * 720 + 5_000_000
+    assert sum(part["usd"] for part in answer["parts"]) == pytest.approx(answer["usd"], abs=0.02)
+    table = CliRunner().invoke(main, ["cost", "--jobs", "2000", "--timers", "5M/month"])
+    assert f"{answer['usd']:.2f}" in table.output
+
+
+def test_the_command_refuses_what_is_no_rate_and_says_what_is() -> None:
+    result = CliRunner().invoke(main, ["cost", "--timers", "lots"])
+    assert result.exit_code == 2
+    assert "5M/month" in result.output
+
+
+def test_the_page_shows_what_the_command_prints() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "price.md").read_text(encoding="utf-8")
+    assert "\n".join(table()) in page, "run `make bench-price`, and put its table into docs/price.md"
