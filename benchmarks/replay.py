@@ -94,17 +94,33 @@ class RecordingStore:
         return self._real.get_many(table, keys)
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
-        page = self._memory.query(table, partition, first, last, limit=limit, after=after)
+        page = self._memory.query(table, partition, first, last, limit=limit, after=after, descending=descending)
         answer: dict[str, Any] = {"Items": [to_attributes(item) for item in page.items], "Count": len(page.items)}
         if page.more:
             answer["LastEvaluatedKey"] = to_attributes({"pk": partition, "sk": page.more})
         self._tape.add(answer)
-        return self._real.query(table, partition, first, last, limit=limit, after=after)
+        return self._real.query(table, partition, first, last, limit=limit, after=after, descending=descending)
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
         raise NotImplementedError
 

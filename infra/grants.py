@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tickwork.core.ledger.tables import (
-    BY_DEAD_LETTER,
+    BAD_ENDS,
     BY_JOB,
     BY_TEAM,
     CALENDARS,
@@ -22,6 +22,7 @@ from tickwork.core.ledger.tables import (
     PAYLOADS,
     RESOURCES,
     SET_ASIDE,
+    TEAMS,
     TIMERS,
     Index,
     Table,
@@ -60,10 +61,11 @@ API = Grants(
         CALENDARS: (GET, GET_MANY, PUT),
         PAYLOADS: (GET, PUT, UPDATE),
         RESOURCES: (GET, QUERY, PUT, DELETE),
+        TEAMS: (GET, QUERY, PUT),
     },
     indexes={
         (TIMERS, BY_JOB): (QUERY,),
-        (TIMERS, BY_DEAD_LETTER): (QUERY,),
+        (TIMERS, BAD_ENDS): (QUERY,),
         (JOBS, BY_TEAM): (QUERY,),
         (CALENDARS, CALENDARS_BY_TEAM): (QUERY,),
     },
@@ -95,6 +97,7 @@ RECONCILER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
         PASSES: (GET, QUERY, PUT, DELETE),
+        TEAMS: (GET, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),
@@ -108,6 +111,7 @@ PUSHER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (GET, UPDATE),
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),
+        TEAMS: (GET, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

@@ -39,17 +39,35 @@ class CountingStore:
         return items
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
-        page = self._inner.query(table, partition, first, last, limit=limit, after=after)
+        page = self._inner.query(table, partition, first, last, limit=limit, after=after, descending=descending)
         read = units.read_units([units.plain_size(item) for item in page.items], consistent=True)
         self._bill.add("Query", dynamodb_read_units=read)
         return page
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        found, more = self._inner.query_index(table, index, partition, limit=limit, after=after, descending=descending)
+        found, more = self._inner.query_index(
+            table, index, partition, limit=limit, after=after, descending=descending, between=between
+        )
         read = units.read_units([units.plain_size(entry) for entry in found], consistent=False)
         self._bill.add("Query", dynamodb_read_units=read)
         return found, more

@@ -15,7 +15,7 @@ from random import Random
 
 from benchmarks.percentiles import percentile
 from benchmarks.scale.figures import TABLE_UNITS_DEFAULT
-from benchmarks.scale.partitions import Hot
+from benchmarks.scale.partitions import BAD_ENDS_INDEX, Hot
 from benchmarks.scale.world import Deployment, Load, ScaleWorld
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
@@ -31,8 +31,8 @@ TEAMS = 100
 
 EVEN_PER_S, BURST_PER_S, BURST_S = 580, 50_000, 10
 HERD_TIMERS, MIXED_TIMERS, MIXED_JOBS = 142_000, 42_000, 100_000
-EXACT, SPREAD = "exact", "spread"
-KINDS = {"timers": "timers", EXACT: "exact cron", SPREAD: "default cron"}
+EXACT, SPREAD, PAUSED = "exact", "spread", "paused"
+KINDS = {"timers": "timers", EXACT: "exact cron", SPREAD: "default cron", PAUSED: "paused cron"}
 
 type Calls = list[tuple[int, tuple[NewTimer, ...]]]
 
@@ -87,6 +87,20 @@ def mixed(share: float, kind: str) -> Load:
     return Load(name, start_ms, end_ms, tuple(calls), registrations)
 
 
+def skips(share: float) -> Load:
+    """A team's jobs of one second, all paused: each is skipped, beside the timers of all teams."""
+    start_ms = MIDNIGHT_MS - 325 * SECOND_MS
+    calls = herd_calls(round(MIXED_TIMERS * share), share, MIDNIGHT_MS - 2 * MINUTE_MS)
+    jobs = round(MIXED_JOBS * share)
+    spec = parse_schedule({"cron": "0 0 * * *", "zone": "UTC"}, now_ms=start_ms).spec
+    registrations = tuple(
+        (start_ms + 5 * SECOND_MS + n * 200 * SECOND_MS // jobs, new_job(f"{PAUSED}-{n:06d}", 0, spec, 0))
+        for n in range(jobs)
+    )
+    name = f"midnight: {MIXED_TIMERS:,} timers, and {MIXED_JOBS:,} jobs of one team skipped"
+    return Load(name, start_ms, MIDNIGHT_MS + MINUTE_MS, tuple(calls), registrations, paused=PAUSED)
+
+
 def herd_calls(count: int, share: float, begin_ms: int, over_s: int = 40) -> Calls:
     new = [new_timer(n, MIDNIGHT_MS) for n in range(count)]
     per_call = max(1, round(PER_CALL * share))
@@ -108,6 +122,7 @@ LOADS: tuple[Callable[[float, int], Load], ...] = (
     lambda share, _: herd(share),
     lambda share, _: mixed(share, EXACT),
     lambda share, _: mixed(share, SPREAD),
+    lambda share, _: skips(share),
 )
 
 
@@ -201,7 +216,7 @@ def tables(world: ScaleWorld) -> Iterable[Sequence[str]]:
 
 
 def partitions(world: ScaleWorld) -> Iterable[Sequence[str]]:
-    for hot in world.partitions.hottest(5):
+    for hot in [*world.partitions.hottest(5), *world.partitions.hottest(2, BAD_ENDS_INDEX)]:
         yield world.load.name, spelled(hot), f"{hot.units:,.0f}", f"{hot.share:.0%}", f"{hot.throttled:,}"
 
 

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from benchmarks.meter.places import Place
 from benchmarks.scale.figures import Limits
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.tables import BAD_ENDS, TIMERS
+
+BAD_ENDS_INDEX = f"{TIMERS.name}.{BAD_ENDS.name}"
 
 
 @dataclass(slots=True)
@@ -46,14 +49,16 @@ class Hot:
 class Partitions:
     """`tables` holds units by (table, kind, second)."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, share: float = 1) -> None:
         self._limits = limits
+        self._share = share
+        """Of the slices that are simulated: what all slices write to has so much of its limit for them."""
         self.used: dict[Place, Used] = {}
         self.tables: Counter[tuple[str, str, int]] = Counter()
         self.throttled = 0
 
     def lets_write(self, places: Iterable[Place], now_ms: int) -> bool:
-        full = [place for place in places if self._now(place, now_ms).writes >= self._limits.write_units]
+        full = [place for place in places if self._now(place, now_ms).writes >= self._write_limit(place)]
         return self._lets(full)
 
     def lets_read(self, places: Iterable[Place], now_ms: int) -> bool:
@@ -65,6 +70,9 @@ class Partitions:
             self.used[place].throttled += 1
         self.throttled += bool(full)
         return not full
+
+    def _write_limit(self, place: Place) -> float:
+        return self._limits.write_units * (self._share if place[0] == BAD_ENDS_INDEX else 1)
 
     def write(self, place: Place, units: float, now_ms: int) -> None:
         used = self._now(place, now_ms)
@@ -84,14 +92,15 @@ class Partitions:
             used = self.used[place] = Used()
         return used.at(now_ms // SECOND_MS)
 
-    def hottest(self, count: int) -> list[Hot]:
-        """The partitions that came nearest to their limits."""
+    def hottest(self, count: int, table: str = "") -> list[Hot]:
+        """The partitions that came nearest to their limits; of one table or index."""
         limits = self._limits
         found = [
             Hot(place, kind, peak, peak / limit, used.throttled)
             for place, used in self.used.items()
+            if table in ("", place[0])
             for kind, peak, limit in (
-                ("write", used.writes_peak, limits.write_units),
+                ("write", used.writes_peak, self._write_limit(place)),
                 ("read", used.reads_peak, limits.read_units),
             )
         ]

@@ -56,21 +56,39 @@ class ScaleStore:
         return found
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
         place = (table.name, partition)
         self._wait(figures.QUERY, partial(self._partitions.lets_read, (place,)))
-        page = self._tables.query(table, partition, first, last, limit=limit, after=after)
+        page = self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending)
         read = units.read_units([units.plain_size(item) for item in page.items], consistent=True)
         self._partitions.read(place, read, self._now_ms)
         return page
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
         place = (f"{table.name}.{index.name}", partition)
         self._wait(figures.QUERY, partial(self._partitions.lets_read, (place,)))
-        found, more = self._tables.query_index(table, index, partition, limit=limit, after=after, descending=descending)
+        found, more = self._tables.query_index(
+            table, index, partition, limit=limit, after=after, descending=descending, between=between
+        )
         read = units.read_units([units.plain_size(entry) for entry in found], consistent=False)
         self._partitions.read(place, read, self._now_ms)
         return found, more

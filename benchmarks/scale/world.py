@@ -23,7 +23,7 @@ from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
-from tickwork.flows.jobs import registering
+from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import timers
 from tickwork.flows.runs.timers import NewTimer
@@ -75,6 +75,8 @@ class Load:
     registrations: tuple[tuple[int, NewJob], ...] = ()
     job_ms: int = 50
     """What a run takes."""
+    paused: str = ""
+    """Jobs of this kind are paused as soon as they are registered: what is due of them is skipped."""
     measured_from_ms: int = 0
     """Runs due before this are warming up, and are not measured."""
 
@@ -91,7 +93,7 @@ class ScaleWorld:
         share = self.deployment.share
         self.limits = Limits().shared(share)
         self.tables = MemoryStore()
-        self.partitions = Partitions(self.limits)
+        self.partitions = Partitions(self.limits, share)
         self.seen: Counter[str] = Counter()
         self.slices_seen: set[str] = set()
         self.dispatched: dict[str, list[int]] = defaultdict(list)
@@ -173,6 +175,8 @@ class ScaleWorld:
         except WorldError:
             self.seen["call failed"] += 1
             return
+        if self.load.paused and kind_of(new.name) == self.load.paused:
+            changing.pause_job(process.ports, f"{new.team}:{new.name}", "ann", "the bank is closed", 0)
         self.seen["registered"] += 1
 
     def _scan(self, process: ScaleProcess, messages: list[Message]) -> None:

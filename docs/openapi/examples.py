@@ -159,7 +159,9 @@ def _lists(stage: _Stage) -> None:
     named = {"job_id": "payments:card-settlement", "scheduled_at": next_at}
     stage.call("POST", "/runs:cancel", {"runs": [named], "reason": "settled by hand"})
     stage.call("GET", "/jobs/payments:card-settlement/runs")
+    stage.call("GET", f"/runs/payments:card-settlement@{next_at}")
     stage.call("GET", "/runs", team="payments", status="succeeded", limit="5")
+    stage.call("GET", "/timers", team="payments", limit="5")
     stage.call("GET", "/jobs", team="payments")
     stage.call("GET", "/calendars", team="payments")
     stage.call("GET", "/calendars/payments:holidays")

@@ -27,6 +27,8 @@ All of them are sent with one signature, which is good for five minutes."""
 RETRY_AFTER_S_MAX = 10
 """A `Retry-After` is waited for so long at most: somebody sits at the command line, or a run waits for its start."""
 PAGE = 100
+PERMANENT = frozenset({400, 401, 403, 404, 405, 410, 415, 422})
+"""Statuses that no repetition mends. The others of their class are about the moment: a version, or a conflict."""
 
 
 _REPEATED = urllib3.Retry(
@@ -47,6 +49,15 @@ class ApiRefused(TickworkError):
         self.status = status
         self.problem = problem
 
+    @property
+    def is_permanent(self) -> bool:
+        """Whether the same call will be refused the next time too: it, its caller or its address is at fault."""
+        return self.status in PERMANENT
+
+
+class BadApiUrl(TickworkError):
+    """What was given is no URL of an API."""
+
 
 class ApiUnreachable(TickworkError):
     """The API could not be reached, or kept failing; whether the request took effect is not known."""
@@ -61,7 +72,7 @@ class ApiClient:
     """
 
     def __init__(self, url: str | None = None, auth: str | None = None) -> None:
-        self.url = (url or os.environ.get("TICKWORK_API_URL") or DEFAULT_URL).rstrip("/")
+        self.url = _checked((url or os.environ.get("TICKWORK_API_URL") or DEFAULT_URL).rstrip("/"))
         host = urlsplit(self.url).hostname or ""
         self._auth = auth or os.environ.get("TICKWORK_AUTH") or ("iam" if host.endswith(".amazonaws.com") else "none")
         self._pool = urllib3.PoolManager(retries=False, timeout=TIMEOUT_S, maxsize=16)
@@ -169,6 +180,18 @@ def _with_client_key(timer: Any) -> Any:
     if not isinstance(timer, dict) or timer.get("client_key") is not None:
         return timer
     return {**timer, "client_key": new_client_key()}
+
+
+def _checked(url: str) -> str:
+    """The URL itself. BadApiUrl says what is missing: else the answer would be that nobody listens."""
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or beyond 65535
+        is_whole = False
+    if not is_whole:
+        raise BadApiUrl(f"{url!r} is no address of an API: write it like {DEFAULT_URL}, with a port from 1 to 65535")
+    return url
 
 
 def path_of(*parts: str) -> str:

@@ -55,15 +55,32 @@ class Store(Protocol):
         ...
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
-        """Items of one partition with first <= sort key <= last (and > after), ascending."""
+        """Items of one partition with first <= sort key <= last, ascending and > after; or descending and < after."""
         ...
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        """Keys found by an index (eventually consistent), and the position to go on after (None: no more)."""
+        """Keys found by an index (eventually consistent), and the position to go on after (None: no more). `between`:
+        only those whose sort key, a number, lies there (both ends included)."""
         ...
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
@@ -197,7 +214,9 @@ class Ports:
     receiver: Receiver = field(default_factory=NoReceiver)
     slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
-    nothing else may be remembered between calls."""
+    nothing but this and `teams_seen` may be remembered between calls."""
+    teams_seen: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Teams whose row this process has looked after: it is never deleted either."""
 
 
 PUSH_POOL = "push"

@@ -58,6 +58,7 @@ def _draw(rng: Random) -> tuple[str, dict[str, Any]]:
             "last": last,
             "limit": rng.randint(1, 4),
             "after": None,
+            "descending": rng.random() < 0.3,
         }
     return "query_index", {
         "table": TIMERS,

@@ -15,7 +15,17 @@ from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Th
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.versions import JobVersion, renewals, replaced
 from tickwork.core.ledger.keys import ALL_WHO, versions_reaching
-from tickwork.core.ledger.tables import BY_JOB, BY_TEAM, JOB_VERSIONS, JOBS, LEASES, PAYLOADS, SET_ASIDE, TIMERS
+from tickwork.core.ledger.tables import (
+    BAD_ENDS,
+    BY_JOB,
+    BY_TEAM,
+    JOB_VERSIONS,
+    JOBS,
+    LEASES,
+    PAYLOADS,
+    SET_ASIDE,
+    TIMERS,
+)
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import (
     Absent,
@@ -92,6 +102,18 @@ def test_a_query_goes_on_where_a_page_ended(store: Store) -> None:
         if after is None:
             break
     assert found == ["01", "02", "03", "04", "05"]
+
+
+def test_a_query_goes_backwards_from_where_a_page_ended(store: Store) -> None:
+    put(store, *(timer("p", f"{n:02d}") for n in range(7)))
+    found, after = [], None
+    for _ in range(10):
+        page = store.query(TIMERS, "p", "01", "05", limit=2, after=after, descending=True)
+        found += [item["sk"] for item in page.items]
+        after = page.more
+        if after is None:
+            break
+    assert found == ["05", "04", "03", "02", "01"]
 
 
 def test_a_query_of_an_empty_partition_is_an_empty_page(store: Store) -> None:
@@ -247,6 +269,22 @@ def test_an_index_finds_keys_in_either_order_and_pages(store: Store) -> None:
     assert ([key["scheduled_at_ms"] for key in rest], position) == ([1_000, 0], None)
     up, _ = store.query_index(TIMERS, BY_JOB, "pay:nightly", limit=9, after=None, descending=False)
     assert [(key["pk"], key["sk"]) for key in up] == [(f"p{n}", "s") for n in range(5)]
+
+
+def test_an_index_is_read_between_two_numbers_in_either_order(store: Store) -> None:
+    """Also after a key that has left it meanwhile."""
+    for n in range(8):
+        put(store, timer(f"p{n % 3}", f"s{n}", dead_letter="pay#0", ended_at_ms=n))
+    how: Any = {"limit": 2, "between": (2, 6)}
+    down, position = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=None, descending=True, **how)
+    assert [key["ended_at_ms"] for key in down] == [6, 5]
+    assert position is not None
+    left = Update(TIMERS, {"pk": "p2", "sk": "s5"}, Anyway("a test"), remove=("dead_letter",))
+    store.commit([left])
+    down, _ = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=position, descending=True, **how)
+    assert [key["ended_at_ms"] for key in down] == [4, 3]
+    up, _ = store.query_index(TIMERS, BAD_ENDS, "pay#0", after=None, descending=False, **how)
+    assert [key["ended_at_ms"] for key in up] == [2, 3]
 
 
 def test_an_index_lists_a_team(store: Store) -> None:

@@ -33,7 +33,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 7
+VERSION = 8
 ROOT = Path(__file__).parent
 
 FULL = Work(

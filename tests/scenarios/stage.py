@@ -155,23 +155,41 @@ class _Store:
         return self._call("get_many", table.name, keys, lambda: self._tables.get_many(table, keys))
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
         return self._call(
             "query",
             table.name,
             partition,
-            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after),
+            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending),
         )
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
         return self._call(
             "query_index",
             table.name,
             partition,
-            lambda: self._tables.query_index(table, index, partition, limit=limit, after=after, descending=descending),
+            lambda: self._tables.query_index(
+                table, index, partition, limit=limit, after=after, descending=descending, between=between
+            ),
         )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:

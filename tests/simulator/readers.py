@@ -12,7 +12,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.tables import JOBS
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import calendars, registering
-from tickwork.flows.runs import cancelling, dead_letters
+from tickwork.flows.runs import cancelling, dead_letters, naming
 from tickwork.flows.runs.dead_letters import Order, Wanted
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def cancel_by_time(world: World) -> None:
     ask = Ask(world.kernel.now_ms)
 
     def call(process: Process) -> None:
-        key = cancelling.find_run(process.ports, job_id, scheduled_at_ms)
+        key = naming.find_run(process.ports, job_id, scheduled_at_ms)
         cancelled = cancelling.cancel_run(process.ports, key, "not then")
         world.seen["run cancelled by time"] += 1
         if cancelled.status == lifecycle.CANCELLED and world.holds("cancelled_by_time"):
@@ -81,9 +81,9 @@ def list_runs(world: World) -> None:
     def call(process: Process) -> None:
         try:
             history.job_runs(process.ports, job_id, limit=_PAGE, after=None)
-            wanted = history.Filter(team=job_id.partition(":")[0])
             since_ms = process.now_ms() - _LOOK_BACK_MS
-            history.list_runs(process.ports, wanted, limit=_PAGE, before=None, since_ms=since_ms)
+            wanted = history.Filter(team=job_id.partition(":")[0], since_ms=since_ms)
+            history.list_runs(process.ports, wanted, limit=_PAGE, after=None)
         except CallerError as error:
             world.seen[f"told {type(error).__name__}"] += 1
             return
@@ -97,7 +97,7 @@ def replay_listed(world: World) -> None:
     team = world.rng.choice(TEAMS)
 
     def call(process: Process) -> None:
-        runs, _ = dead_letters.list_dead(process.ports, team, Wanted(), limit=_PAGE, after=None)
+        runs = dead_letters.list_dead(process.ports, team, Wanted(), limit=_PAGE, after=None).found
         order = Order("ops", "it is mended", 1, process.now_ms())
         for replayed in dead_letters.replay_runs(process.ports, [run.key for run in runs], order):
             world.seen[f"replay {replayed.refusal or 'ordered'}"] += 1

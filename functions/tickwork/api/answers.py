@@ -18,6 +18,16 @@ type Cursor = str | None
 """Hand it back for the next page; null: there is none."""
 
 
+class Reached(TypedDict):
+    """How far a list has come that reads more than it shows. Each is bounded in what one call costs."""
+
+    cursor: Cursor
+    bounded: bool
+    """The page ended because one call may read no more, and not because it was full: go on with the cursor."""
+    reached: Moment | None
+    """All up to this instant was looked at, in the order of the list; null when that was all there is."""
+
+
 class Fault(TypedDict):
     """One thing that is wrong with a request."""
 

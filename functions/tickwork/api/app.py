@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
@@ -27,6 +28,8 @@ class _Resolver(APIGatewayHttpResolver):
     _event: APIGatewayProxyEventV2
 
     def resolve(self, event: Any, context: Any) -> dict[str, Any]:
+        # A run's ref has signs that the base class takes for none of a path, and that a gateway hands on as they are.
+        event = {**event, "rawPath": event["rawPath"].replace("#", "%23")}
         self._event = APIGatewayProxyEventV2(event)
         return super().resolve(event, context)
 
@@ -54,6 +57,7 @@ def _answerer(app: _Resolver, ports: Ports, route: AnyRoute) -> Callable[..., Re
 
 def _read(event: APIGatewayProxyEventV2, ports: Ports, route: AnyRoute, path: dict[str, str]) -> Call[Any, Any]:
     """The request as its route declares it: first what stands in the URL, then the body."""
+    path = {name: unquote(text) for name, text in path.items()}
     for part in route.at:
         part.check(path[part.name], ports.layout)
     query = read_query(route.query, event.query_string_parameters or {})

@@ -5,13 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from typing import Any
 
 from tickwork.api.decoding import read_json
 from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import split_job_id
-from tickwork.core.instants import LATEST_INSTANT_MS
+from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, iso_ms
 from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.flows.audit.history import EndsOf, Place
+from tickwork.flows.ledger.bad_ends import EndPlace
+from tickwork.flows.ledger.minutes import Spot
+
+_SECOND = re.compile(r"\d{10}#[\x21-\x7e]*\Z", re.ASCII)
+"""What each sort key of the ledger begins with."""
 
 
 def to_cursor(position: object) -> str | None:
@@ -25,14 +32,18 @@ def from_cursor(text: str | None, *shape: type) -> Any:
     """The position of a cursor (a list of the given types, or the one value); None without one."""
     if text is None:
         return None
-    try:
-        position = read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode())
-    except (binascii.Error, ValueError, CallerError):
-        position = None
+    position = _decoded(text)
     parts = position if isinstance(position, list) else [position]
     if [type(part) for part in parts] != list(shape) or not all(_could_be_ours(part) for part in parts):
         raise not_a_cursor()
     return tuple(parts) if len(shape) > 1 else parts[0]
+
+
+def _decoded(text: str) -> object:
+    try:
+        return read_json(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode())
+    except (binascii.Error, ValueError, CallerError):
+        return None
 
 
 def _could_be_ours(part: object) -> bool:
@@ -67,6 +78,46 @@ def after_run(cursor: str | None, job_id: str) -> tuple[int, str, str] | None:
     if (key.job_id, key.scheduled_at_ms) != (job_id, scheduled_at_ms):
         raise not_a_cursor()
     return after
+
+
+def to_place(place: Place | None) -> str | None:
+    """The cursor of a list of runs or timers."""
+    match place:
+        case Spot(bucket, shard, sk):
+            return to_cursor(["due", bucket, shard, sk])
+        case EndsOf(first, last, EndPlace(ended_at_ms, partition, pk, sk)):
+            return to_cursor(["ended", first, last, ended_at_ms, partition, pk, sk])
+        case EndsOf(first):
+            return to_cursor(["teams", first])
+    return None
+
+
+def after_place(cursor: str | None) -> Place | None:
+    """The place of such a cursor."""
+    if cursor is None:
+        return None
+    kind = _kind_of(cursor)
+    if kind == "due":
+        _, bucket, shard, sk = from_cursor(cursor, str, int, int, str)
+        if not _SECOND.match(sk):
+            raise not_a_cursor()
+        return Spot(bucket, shard, sk)
+    if kind == "ended":
+        _, first, last, ended_at_ms, partition, pk, sk = from_cursor(cursor, str, str, str, int, str, str, str)
+        return EndsOf(first, last, EndPlace(ended_at_ms, partition, pk, sk))
+    return EndsOf(from_cursor(cursor, str, str)[1], "")
+
+
+def _kind_of(cursor: str) -> str:
+    position = _decoded(cursor)
+    return str(position[0]) if isinstance(position, list) and position else ""
+
+
+def reached(place: Place | None) -> str | None:
+    """How far a list has come that goes on after a place."""
+    if isinstance(place, Spot):
+        return iso_ms(place.second * SECOND_MS)
+    return iso_ms(place.end.ended_at_ms) if place is not None and place.end is not None else None
 
 
 def not_a_cursor() -> InvalidField:

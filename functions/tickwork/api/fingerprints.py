@@ -17,6 +17,7 @@ from typing import Any
 from tickwork.api.fields import Body
 from tickwork.core.errors import BadSchedule
 from tickwork.core.schedule import meaning_of
+from tickwork.core.spelling import canonical
 
 _SETS = ("side_effects", "no_retry_on", "retry_on")
 """Lists whose order says nothing."""
@@ -41,7 +42,7 @@ def fingerprints_of(
     `kept`: what of a job as it stands belongs to the request too, where there is any."""
     try:
         meant = meaning_in(_shared(body.model_dump(exclude_defaults=True)))
-        return Fingerprints(_hash(_canonical([meant, *(kept if any(kept) else ())])), _of_words(body, *kept))
+        return Fingerprints(_hash(canonical([meant, *(kept if any(kept) else ())])), _of_words(body, *kept))
     except (RecursionError, ValueError):  # nested so deep, or a number so long, that no version has ever accepted it
         return Fingerprints()
 
@@ -64,17 +65,6 @@ def _of_words(body: Body, *kept: object) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _canonical(value: object) -> str:
-    """JSON in one order of keys and one spelling of each number. Texts stay as they are."""
-    return json.dumps(json.loads(json.dumps(value), parse_float=_number), sort_keys=True, separators=(",", ":"))
-
-
-def _number(digits: str) -> int | float:
-    """1.0 and 1e0 are 1: whoever passes a request on may write it in either way."""
-    number = float(digits)
-    return int(number) if number.is_integer() else number
 
 
 def _shared(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,8 +132,13 @@ def _fault(one: Any, model: type[BaseModel]) -> dict[str, Any]:
     elif one["type"] == "value_error":
         detail = remedy = str(one["msg"]).removeprefix("Value error, ")
     else:
-        remedy = f"{detail}; you sent {type(one['input']).__name__}"
+        remedy = f"{detail}; you sent {_as_sent(one['input'])}"
     return {"field": path, "detail": detail, "remedy": remedy}
+
+
+def _as_sent(value: object) -> str:
+    """A number as it was sent; of anything else its kind, for it may be long, or a secret."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
 
 
 def _fields_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

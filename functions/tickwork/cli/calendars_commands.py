@@ -6,7 +6,7 @@ from typing import IO
 
 import click
 
-from tickwork.cli.jobs_commands import read_json
+from tickwork.cli.definition_options import read_json
 from tickwork.cli.output import say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
 

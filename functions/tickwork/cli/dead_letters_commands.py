@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from tickwork.cli.names import RUN_HELP, as_named
 from tickwork.cli.output import Row, say, show_json, show_table, with_api_options
+from tickwork.cli.paging import collect, time_limit_option
 from tickwork.client import ApiClient
 
 PAGE = 100
@@ -37,38 +39,34 @@ def _with_filter(command: Any) -> Any:
 @click.option("--team", required=True)
 @_with_filter
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True)
+@time_limit_option
 @with_api_options
-def list_(team: str, limit: int, api: str | None, as_json: bool, **wanted: str | None) -> None:
+def list_(team: str, limit: int, time_limit_s: float, api: str | None, as_json: bool, **wanted: str | None) -> None:
     """Dead runs of a team, newest first, with the cause."""
-    client, runs, cursor = ApiClient(api), list[dict[str, Any]](), None
-    for _ in range(PAGES_MAX):
-        page = client.get("/dead-letters", team=team, limit=min(PAGE, limit - len(runs)), cursor=cursor, **wanted)
-        runs += page["runs"]
-        cursor = page["cursor"]
-        if cursor is None or len(runs) >= limit:
-            break
+    query = {"team": team, **wanted}
+    runs = collect(ApiClient(api), "/dead-letters", "runs", limit=limit, time_limit_s=time_limit_s, query=query)
     if as_json:
         show_json(runs)
     else:
         show_table(runs, COLUMNS, "no dead letters")
 
 
-@dead_letters_group.command("replay")
-@click.argument("refs", nargs=-1, metavar="[REF]...")
+@dead_letters_group.command("replay", epilog=RUN_HELP)
+@click.argument("refs", nargs=-1, metavar="[RUN]...")
 @click.option("--team", required=True)
 @_with_filter
 @click.option("--all", "everything", is_flag=True, help="All of the team's dead letters.")
 @click.option("--by", "by", required=True, help="Who replays.")
 @click.option("--why", "reason", required=True, help="Why; both stand in the history of the run.")
 @click.option("--per-second", type=click.IntRange(1, 1_000), default=10, show_default=True)
-@click.option("--repeat-unsafe", is_flag=True, help="Of the REFs, also runs of `unsafe` jobs.")
+@click.option("--repeat-unsafe", is_flag=True, help="Of the RUNs, also runs of `unsafe` jobs.")
 @click.option("--definition", help="`current`, or a version of the job: what they are to do [what they were fired by].")
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @with_api_options
 def replay(
     refs: tuple[str, ...], everything: bool, api: str | None, as_json: bool, dry_run: bool, **options: Any
 ) -> None:
-    """Run dead letters again, with their own run_id: those of the REFs (`list --json` shows them) or of a filter.
+    """Run dead letters again, with their own run_id: those that are named, or those of a filter.
 
     Exit code 2 when one could not be replayed.
     """
@@ -78,9 +76,11 @@ def replay(
     if (wanted_definition := options.pop("definition")) is not None:
         fixed["definition"] = int(wanted_definition) if wanted_definition.isdecimal() else wanted_definition
     wanted = {name: text for name, text in options.items() if text is not None}
+    job_id = wanted.pop("job_id", None) if refs else None  # beside run_ids it says where they are
     if bool(refs) == bool(wanted or everything):
-        raise click.UsageError("name the runs by their refs, or give a filter, or --all")
+        raise click.UsageError("name the runs, or give a filter, or --all")
     client = ApiClient(api)
+    refs = tuple(as_named(client, name, job_id) for name in refs)
     if refs:
         bodies = [fixed | {"runs": list(refs[begin : begin + PAGE])} for begin in range(0, len(refs), PAGE)]
         outcomes = [run for body in bodies for run in client.post("/dead-letters:replay", body)["runs"]]
@@ -117,16 +117,17 @@ def _cause(run: Row) -> str:
 
 
 COLUMNS = {
-    "JOB OR TIMER": lambda run: run["job_id"],
+    "RUN": lambda run: run["occurrence"],
     "DUE": lambda run: run["fire_at"],
     "DIED": lambda run: run["died_at"],
     "ATTEMPTS": lambda run: run["attempt"],
     "CAUSE": _cause,
-    "RUN": lambda run: run["run_id"],
+    "RUN ID": lambda run: run["run_id"],
 }
 OUTCOMES = {
-    "RUN": lambda one: one["run_id"],
+    "RUN": lambda one: one["occurrence"],
     "REPLAYED": lambda one: "yes" if one["replayed"] else "no",
     "DUE": lambda one: one.get("due_at"),
     "WHY NOT": lambda one: one.get("reason"),
+    "RUN ID": lambda one: one["run_id"],
 }

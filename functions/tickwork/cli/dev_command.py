@@ -11,12 +11,13 @@ from tickwork.cli.output import say
 
 DEFAULT_PORT = 8787
 DEFAULT_ENDPOINT_PORT = 4566
+PORT = click.IntRange(1, 65_535)
 
 
 @click.command("dev")
-@click.option("--port", type=int, envvar="PORT", default=DEFAULT_PORT, show_default=True, help="Of the API.")
+@click.option("--port", type=PORT, envvar="PORT", default=DEFAULT_PORT, show_default=True, help="Of the API.")
 @click.option(
-    "--endpoint-port", type=int, envvar="ENDPOINT_PORT", default=DEFAULT_ENDPOINT_PORT, show_default=True,
+    "--endpoint-port", type=PORT, envvar="ENDPOINT_PORT", default=DEFAULT_ENDPOINT_PORT, show_default=True,
     help="Of the embedded AWS endpoint.",
 )  # fmt: skip
 @click.option(
@@ -47,6 +48,8 @@ def dev_command(
 
     Jobs are registered with `tickwork jobs create`, and kept in --state from session to session.
     """
+    if port == endpoint_port:
+        raise click.UsageError(f"--port and --endpoint-port are both {port}: each needs a port of its own")
     from tickwork.core.errors import TickworkError
     from tickwork.local.environment import endpoint_python
     from tickwork.local.occupancy import end_session_of
@@ -77,7 +80,7 @@ def serve_group() -> None:
 
 
 @serve_group.command("api")
-@click.option("--port", type=int, default=DEFAULT_PORT, show_default=True)
+@click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True)
 def serve_api(port: int) -> None:
     """The API on 127.0.0.1."""
     from tickwork.local.serving import serve_api_until_told

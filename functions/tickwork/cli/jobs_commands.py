@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import click
 
-from tickwork.cli import json_text, schedule_changes
+from tickwork.cli import schedule_changes
+from tickwork.cli.definition_options import KINDS, definition_of, read_json, with_definition_options
 from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
+from tickwork.core.schedule.limits import PREVIEW_MAX
 
 
 @click.group("jobs")
@@ -18,41 +19,21 @@ def jobs_group() -> None:
     """Registered jobs: what runs when."""
 
 
-def with_definition_options[Command: Callable[..., None]](command: Command) -> Command:
-    """The options that say what a job is, for the commands that create or change one."""
-    for option in reversed(_DEFINITION):
-        command = option(command)
-    return command
-
-
-_DEFINITION = (
-    click.option("--cron", help='Five fields, such as "0 2 * * *".'),
-    click.option("--rate", help='Such as "10 minutes".'),
-    click.option("--at", help="A single instant, such as 2026-12-01T09:00:00Z."),
-    click.option("--delay", help='A single time from now, such as "90s".'),
-    click.option("--schedule", "schedule_json", help="The whole schedule as JSON, for all that it can say."),
-    click.option("--tz", "--zone", "zone", help="IANA time zone [UTC]."),
-    click.option("--pool", help="The pool whose workers get the runs."),
-    click.option("--handler", help="The job function in the worker [the job's name]."),
-    click.option("--payload", "payload_json", help="JSON, handed to the job function."),
-    click.option("--tolerance", "tolerance_s", type=int, help="Spread the start over this many seconds."),
-    click.option("--exact-reason", help="Why the job must be exact (needed for cron with --tolerance 0)."),
-    click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60]."),
-    click.option("--max-attempts", type=int, help="Attempts before the run is dead-lettered [5]."),
-)
-
-
 @jobs_group.command("create")
 @click.argument("job_id", metavar="TEAM:NAME")
 @with_definition_options
+@click.option("--file", type=click.File(encoding="utf-8"), help="The fields of POST /jobs as JSON (- for stdin).")
 @with_api_options
-def create(job_id: str, api: str | None, as_json: bool, **options: Any) -> None:
+def create(job_id: str, file: IO[str] | None, api: str | None, as_json: bool, **options: Any) -> None:
     """Register a job. Again with the same content is a no-op.
 
     \b
     tickwork jobs create payments:nightly-settlement --cron "0 2 * * *" --tz America/New_York --pool payments
+    tickwork jobs create shop:feed --rate "1 hour" --url https://shop.example/feed --max-duration 30
+
+    An option counts before what --file says of the same field.
     """
-    _show_with_warnings(ApiClient(api).post("/jobs", _body(job_id, options)), as_json)
+    _show_with_warnings(ApiClient(api).post("/jobs", _body(job_id, file, options)), as_json)
 
 
 @jobs_group.command("update")
@@ -83,7 +64,7 @@ def update(
     more = {} if change_json is None else read_json(change_json, "--change")
     if not isinstance(more, dict):
         raise click.UsageError("--change is a JSON object of fields")
-    change = _definition(options, changes=True)
+    change = definition_of(options, changes=True)
     if both := sorted(change.keys() & more.keys()):
         raise click.UsageError(f"--change and another option both give {', '.join(both)}: say it in one of them")
     change |= more
@@ -130,52 +111,28 @@ def resume(job_id: str, api: str | None, as_json: bool, by: str) -> None:
     _show(ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by}), as_json)
 
 
-def _body(job_id: str, options: dict[str, Any]) -> dict[str, Any]:
+def _body(job_id: str, file: IO[str] | None, options: dict[str, Any]) -> dict[str, Any]:
     team, colon, name = job_id.partition(":")
     if not colon:
         raise click.UsageError("write the job as TEAM:NAME, such as payments:nightly-settlement")
-    definition = _definition(options)
-    if "schedule" not in definition:
-        raise click.UsageError("give one of --cron, --rate, --at, --delay and --schedule")
-    if not options["pool"]:
-        raise click.UsageError("give --pool: whose workers get the runs")
-    return {"team": team, "name": name, **definition}
+    body = _content(file) | definition_of(options)
+    for key, here in (("team", team), ("name", name), ("job_id", job_id)):
+        if body.pop(key, here) != here:
+            raise click.UsageError(f"--file has another {key} than {here}")
+    if "schedule" not in body:
+        raise click.UsageError(
+            f"say when: give one of {', '.join(f'--{kind}' for kind in KINDS)}, --schedule or --file"
+        )
+    if "target" not in body:
+        raise click.UsageError("give --pool (whose workers get the runs) or --url (where they are pushed to)")
+    return {"team": team, "name": name, **body}
 
 
-def _definition(options: dict[str, Any], *, changes: bool = False) -> dict[str, Any]:
-    """The fields that were given. `changes`: of a job that has a schedule, so that a zone may stand alone."""
-    body: dict[str, Any] = {}
-    if (schedule := _schedule(options, changes=changes)) is not None:
-        body["schedule"] = schedule
-    if target := {name: options[name] for name in ("pool", "handler") if options[name]}:
-        body["target"] = target
-    if options["payload_json"] is not None:
-        body["payload"] = read_json(options["payload_json"], "--payload")
-    if options["max_attempts"] is not None:
-        body["retry_policy"] = {"max_attempts": options["max_attempts"]}
-    kept = ("tolerance_s", "exact_reason", "lease_s")
-    return body | {name: options[name] for name in kept if options[name] is not None}
-
-
-def _schedule(options: dict[str, Any], *, changes: bool) -> Any:
-    """The schedule that was given; None without one."""
-    if options["schedule_json"] is not None:
-        return read_json(options["schedule_json"], "--schedule")
-    schedule = {kind: options[kind] for kind in ("cron", "rate", "at", "delay") if options[kind] is not None}
-    if len(schedule) > 1:
-        raise click.UsageError("give exactly one of --cron, --rate, --at, --delay and --schedule")
-    if not schedule:
-        if options["zone"] and not changes:
-            raise click.UsageError("--tz goes with --cron or --at")
-        return {"zone": options["zone"]} if options["zone"] else None
-    return schedule | ({"zone": options["zone"]} if options["zone"] else {})
-
-
-def read_json(text: str, option: str) -> Any:
-    try:
-        return json_text.loads(text)
-    except ValueError as error:
-        raise click.UsageError(f"{option} is not JSON: {error}") from None
+def _content(file: IO[str] | None) -> dict[str, Any]:
+    found = {} if file is None else read_json(file.read(), "--file")
+    if not isinstance(found, dict):
+        raise click.UsageError("--file holds no JSON object: see docs/api.md, POST /jobs")
+    return found
 
 
 @jobs_group.command("list")
@@ -203,6 +160,32 @@ def list_(team: str, api: str | None, as_json: bool) -> None:
 def show(job_id: str, api: str | None, as_json: bool) -> None:
     """One job."""
     _show(ApiClient(api).get(path_of("jobs", job_id)), as_json)
+
+
+@jobs_group.command("next")
+@click.argument("job_id", metavar="TEAM:NAME")
+@click.option("--count", type=click.IntRange(1, PREVIEW_MAX), default=5, show_default=True)
+@click.option("--after", help="Occurrences after this instant [now].")
+@with_api_options
+def next_(job_id: str, count: int, after: str | None, api: str | None, as_json: bool) -> None:
+    """A job's coming occurrences, as RUNs that can be cancelled, and what moves or skips them.
+
+    `tickwork next` shows those of any schedule, registered or not.
+    """
+    found = ApiClient(api).get(path_of("jobs", job_id, "next"), count=count, after=after)
+    rows = [{"occurrence": f"{job_id}@{one['scheduled_at']}", **one} for one in found["occurrences"]]
+    if as_json:
+        show_json(rows)
+        return
+    say(found["description"])
+    for warning in found["warnings"]:
+        say(f"warning: {warning}", err=True)
+    columns = {
+        "RUN": lambda one: one["occurrence"],
+        "LOCAL": lambda one: f"{one['local']} {one['zone']}",
+        "NOTE": lambda one: one["note"],
+    }
+    show_table(rows, columns, "no occurrence is to come")
 
 
 @jobs_group.command("delete")

@@ -22,7 +22,7 @@ from tickwork.cli.runs_commands import runs_group
 from tickwork.cli.timers_commands import timers_group
 from tickwork.cli.verify_command import verify_command
 from tickwork.cli.worker_command import worker_command
-from tickwork.client import ApiRefused, ApiUnreachable
+from tickwork.client import ApiRefused, ApiUnreachable, BadApiUrl
 from tickwork.local.plain import plain, plain_lines
 
 
@@ -47,6 +47,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except ApiRefused as error:
             raise _Refused("\n".join(refusal_lines(error))) from error
+        except BadApiUrl as error:
+            raise _Refused(f"error: {plain(str(error))}\n  try: --api URL, or TICKWORK_API_URL") from error
         except ApiUnreachable as error:
             remedy = "is it running? `make run` starts one here; --api or TICKWORK_API_URL names another"
             raise _Unreachable(f"error: {plain(str(error))}\n  try: {remedy}") from error

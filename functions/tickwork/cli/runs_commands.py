@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from tickwork.cli.output import Row, say, show_json, show_table, with_api_options
+from tickwork.cli.names import RUN_HELP, as_named, get_run, run_job_option
+from tickwork.cli.output import Row, show_facts, show_json, show_table, with_api_options
+from tickwork.cli.paging import collect, time_limit_option
 from tickwork.client import ApiClient, path_of
 
-PAGE = 200
-PAGES_MAX = 500
-"""A page may be empty and still have a cursor (it stands for minutes of the ledger): this bounds a long quiet past."""
+STATUSES = ("pending", "queued", "running", "waiting", "succeeded", "dead", "expired", "skipped", "cancelled")
 
 
 @click.group("runs")
@@ -22,36 +20,68 @@ def runs_group() -> None:
 @runs_group.command("list")
 @click.option("--job", "job_id", metavar="TEAM:NAME", help="Runs of one job, the newest nominal time first.")
 @click.option("--team", help="Runs of one team.")
-@click.option("--status", help="pending, queued, running, waiting, succeeded, dead, skipped or cancelled.")
-@click.option("--since", help="Look back to this instant [24 hours ago].")
+@click.option("--status", type=click.Choice(STATUSES), help="Of this status only.")
+@click.option("--since", help="Look back to this instant [24 hours ago; of one job: to the first].")
+@click.option("--until", help="Look back from this instant on [now].")
+@click.option(
+    "--order", type=click.Choice(("due", "ended")),
+    help="By which instant [ended for dead, expired, skipped and cancelled runs; due for all others].",
+)  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True)
+@time_limit_option
 @with_api_options
-def list_(job_id: str | None, limit: int, api: str | None, as_json: bool, **filters: str | None) -> None:
-    """Runs, newest first."""
-    if job_id and any(filters.values()):
-        raise click.UsageError("--job goes with --limit only")
+def list_(
+    job_id: str | None, limit: int, time_limit_s: float, api: str | None, as_json: bool, **filters: str | None
+) -> None:
+    """Runs, newest first.
+
+    What has died, expired, was skipped or cancelled is found at once; all others are read minute by minute, and a long
+    look back takes a while.
+    """
+    if job_id and (wrong := [name for name in ("team", "until", "order") if filters[name]]):
+        raise click.UsageError(f"--job goes with --status, --since and --limit, not with --{wrong[0]}")
     path = path_of("jobs", job_id, "runs") if job_id else "/runs"
-    runs = _collect(ApiClient(api), path, limit, filters)
+    runs = collect(ApiClient(api), path, "runs", limit=limit, time_limit_s=time_limit_s, query=filters)
     if as_json:
         show_json(runs)
     else:
         show_table(runs, RUN_COLUMNS, "no runs")
 
 
-@runs_group.command("cancel")
+@runs_group.command("show", epilog=RUN_HELP)
+@click.argument("run")
+@run_job_option
+@with_api_options
+def show(run: str, job_id: str | None, api: str | None, as_json: bool) -> None:
+    """One run: what became of it, attempt by attempt.
+
+    \b
+    tickwork runs show shop:nightly@2026-12-01T02:00:00Z
+    tickwork runs show 5f0c... --job shop:nightly
+    """
+    found = get_run(ApiClient(api), run, job_id)
+    if as_json:
+        show_json(found)
+        return
+    show_facts({name: found[field] for name, field in FACTS.items() if found[field] is not None})
+    if found["attempts"]:
+        show_table(found["attempts"], ATTEMPT_COLUMNS, "")
+
+
+@runs_group.command("cancel", epilog=RUN_HELP)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--reason", required=True, help="Why; it stands in the run's history.")
+@run_job_option
 @with_api_options
-def cancel(runs: tuple[str, ...], reason: str, api: str | None, as_json: bool) -> None:
+def cancel(runs: tuple[str, ...], reason: str, job_id: str | None, api: str | None, as_json: bool) -> None:
     """Cancel runs, also ones in flight. Exit code 2 when one could not be cancelled.
 
     \b
-    A RUN is a timer's id, a run's ref, or TEAM:NAME@TIME with the nominal time:
     tickwork runs cancel shop:nightly@2026-12-01T02:00:00Z --reason "wrong price list"
     """
     client, answers = ApiClient(api), []
     for begin in range(0, len(runs), CANCEL_BATCH):
-        named = [_named(run) for run in runs[begin : begin + CANCEL_BATCH]]
+        named = [{"run": as_named(client, run, job_id)} for run in runs[begin : begin + CANCEL_BATCH]]
         answers += client.post("/runs:cancel", {"runs": named, "reason": reason})["runs"]
     if as_json:
         show_json(answers)
@@ -59,13 +89,6 @@ def cancel(runs: tuple[str, ...], reason: str, api: str | None, as_json: bool) -
         show_table(answers, CANCEL_COLUMNS, "nothing to cancel")
     if not all(answer["accepted"] for answer in answers):
         raise click.exceptions.Exit(2)
-
-
-def _named(run: str) -> dict[str, str]:
-    if "|" in run:
-        return {"ref": run}
-    job_id, at, scheduled_at = run.partition("@")
-    return {"job_id": job_id} | ({"scheduled_at": scheduled_at} if at else {})
 
 
 def _cancel_outcome(answer: Row) -> object:
@@ -76,23 +99,11 @@ def _cancel_outcome(answer: Row) -> object:
 
 CANCEL_BATCH = 25
 CANCEL_COLUMNS = {
-    "RUN": lambda one: one.get("run_id") or one.get("job_id") or one.get("ref"),
+    "RUN": lambda one: one.get("occurrence") or one.get("run"),
     "CANCELLED": lambda one: "yes" if one["accepted"] else "no",
     "OUTCOME": _cancel_outcome,
+    "RUN ID": lambda one: one.get("run_id"),
 }
-
-
-def _collect(client: ApiClient, path: str, limit: int, filters: dict[str, str | None]) -> list[dict[str, Any]]:
-    runs: list[dict[str, Any]] = []
-    cursor = None
-    for _ in range(PAGES_MAX):
-        page = client.get(path, limit=min(PAGE, limit - len(runs)), cursor=cursor, **filters)
-        runs += page["runs"]
-        cursor = page["cursor"]
-        if cursor is None or len(runs) >= limit:
-            return runs
-    say(f"warning: stopped after {PAGES_MAX} pages; narrow it with --since", err=True)
-    return runs
 
 
 def _outcome(run: Row) -> str:
@@ -102,10 +113,39 @@ def _outcome(run: Row) -> str:
 
 
 RUN_COLUMNS = {
-    "JOB OR TIMER": lambda run: run["job_id"],
+    "RUN": lambda run: run["occurrence"],
     "DUE": lambda run: run["fire_at"],
     "LAG S": lambda run: run["start_lag_s"] if run["started_at"] else None,
     "ATTEMPT": lambda run: run["attempt"] or None,
     "OUTCOME": _outcome,
-    "RUN": lambda run: run["run_id"],
+    "RUN ID": lambda run: run["run_id"],
+}
+FACTS = {
+    "run": "occurrence",
+    "run_id": "run_id",
+    "ref": "ref",
+    "status": "status",
+    "reason": "reason",
+    "scheduled": "scheduled_at",
+    "due": "fire_at",
+    "dispatched": "dispatched_at",
+    "by": "dispatched_by",
+    "started": "started_at",
+    "ended": "ended_at",
+    "worker": "worker",
+    "attempt": "attempt",
+    "lag_s": "lag_s",
+    "start_lag_s": "start_lag_s",
+    "retry_lag_s": "retry_lag_s",
+    "retry_at": "retry_at",
+    "lease_until": "lease_until",
+    "cancel": "cancel_requested",
+}
+ATTEMPT_COLUMNS = {
+    "ATTEMPT": lambda one: one["attempt"],
+    "STARTED": lambda one: one["started_at"],
+    "ENDED": lambda one: one["ended_at"],
+    "OUTCOME": lambda one: one["outcome"],
+    "ERROR": lambda one: one["error"] or None,
+    "WORKER": lambda one: one["worker"],
 }

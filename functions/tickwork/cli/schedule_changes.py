@@ -29,14 +29,24 @@ def merged(standing: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     clocks and bounds, as far as its kind has them; a zone alone keeps all else."""
     kind = next((name for name in given if name in KINDS), None)
     if kind is None:
-        return {**standing, **given}
+        return _joined(standing, given)
     if "any_of" in standing:
         raise click.UsageError("the job joins several schedules: say the whole of what it is to be with --schedule")
     known = {*KINDS[kind], *COMMON_KEYS} - (set(BOUND_KEYS) if kind in SINGLE else set())
     kept = {name: value for name, value in standing.items() if name in known}
     if dropped := sorted(standing.keys() - kept.keys() - KINDS.keys() - {"anchor"}):
         say(f"left out, for it does not go with {kind}: {', '.join(dropped)}", err=True)
-    return kept | dict(given)
+    return _joined(kept, given)
+
+
+def _joined(standing: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Also of a part (dst, calendars) only what was given is replaced."""
+    parts = {
+        name: {**standing[name], **part}
+        for name, part in given.items()
+        if isinstance(part, dict) and isinstance(standing.get(name), dict)
+    }
+    return {**standing, **given, **parts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,11 @@ from typing import Any
 
 import click
 
-from tickwork.cli.jobs_commands import read_json
+from tickwork.cli.definition_options import read_json
+from tickwork.cli.names import timer_id_of
 from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
+from tickwork.cli.paging import collect, time_limit_option
+from tickwork.cli.runs_commands import STATUSES
 from tickwork.client import ApiClient, ApiUnreachable, new_client_key, path_of
 from tickwork.core.schedule.duration import read_duration_s
 from tickwork.core.schedule.refusal import ScheduleRefused
@@ -71,14 +74,38 @@ def create(payload_json: str | None, pool: str, handler: str, api: str | None, a
         show_facts({shown: timer[name] for shown, name in names.items()})
 
 
+@timers_group.command("list")
+@click.option("--team", required=True)
+@click.option("--status", type=click.Choice(STATUSES), help="Of this status only.")
+@click.option("--since", help="Due at this instant or later [now].")
+@click.option("--until", help="Due at this instant or before [a day after --since].")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True)
+@time_limit_option
+@with_api_options
+def list_(limit: int, time_limit_s: float, api: str | None, as_json: bool, **query: str | None) -> None:
+    """A team's timers that are to come, the soonest first."""
+    found = collect(ApiClient(api), "/timers", "timers", limit=limit, time_limit_s=time_limit_s, query=query)
+    if as_json:
+        show_json(found)
+        return
+    columns = {
+        "TIMER": lambda one: one["timer_id"],
+        "DUE": lambda one: one["fire_at"],
+        "STATUS": lambda one: one["status"],
+        "TARGET": lambda one: one["target"].get("url") or one["target"].get("handler"),
+        "RUN ID": lambda one: one["run_id"],
+    }
+    show_table(found, columns, "no timers are due in that time")
+
+
 @timers_group.command("cancel")
-@click.argument("timer_ids", nargs=-1, required=True, metavar="TIMER_ID...")
+@click.argument("timer_ids", nargs=-1, required=True, metavar="TIMER...")
 @with_api_options
 def cancel(timer_ids: tuple[str, ...], api: str | None, as_json: bool) -> None:
-    """Cancel timers that have not started. Exit code 2 when one could not be cancelled."""
+    """Cancel timers that have not started: by id, or by the ref of the run. Exit code 2 when one could not be."""
     client, answers = ApiClient(api), []
     for begin in range(0, len(timer_ids), CANCEL_BATCH):
-        batch = list(timer_ids[begin : begin + CANCEL_BATCH])
+        batch = [timer_id_of(client, name) for name in timer_ids[begin : begin + CANCEL_BATCH]]
         answers += client.post("/timers:cancel", {"timer_ids": batch})["timers"]
     if as_json:
         show_json(answers)
@@ -94,13 +121,14 @@ def cancel(timer_ids: tuple[str, ...], api: str | None, as_json: bool) -> None:
 
 
 @timers_group.command("show")
-@click.argument("timer_id")
+@click.argument("timer")
 @with_api_options
-def show(timer_id: str, api: str | None, as_json: bool) -> None:
-    """One timer, which is also the record of its run."""
-    timer = ApiClient(api).get(path_of("timers", timer_id))
+def show(timer: str, api: str | None, as_json: bool) -> None:
+    """One timer, which is also the record of its run: by its id, or the ref of the run."""
+    client = ApiClient(api)
+    found = client.get(path_of("timers", timer_id_of(client, timer)))
     if as_json:
-        show_json(timer)
+        show_json(found)
     else:
         names = ("timer_id", "run_id", "status", "fire_at", "attempt", "worker", "started_at", "ended_at", "lag_s")
-        show_facts({name: timer[name] for name in names})
+        show_facts({name: found[name] for name in names})

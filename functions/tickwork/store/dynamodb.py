@@ -19,6 +19,7 @@ from tickwork.ports import Page
 from tickwork.store.attributes import from_attributes, to_attributes
 from tickwork.store.expressions import Expression
 from tickwork.store.failures import refused, translated
+from tickwork.store.queries import index_request, range_request
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -70,38 +71,38 @@ class DynamoStore:
         raise Throttled(f"{name}: keys were left unprocessed {BATCH_GET_ROUNDS_MAX} times")
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
-        request: dict[str, Any] = {
-            "TableName": self.table_name(table),
-            "KeyConditionExpression": "#p = :p AND #s BETWEEN :first AND :last",
-            "ExpressionAttributeNames": {"#p": table.partition_key, "#s": table.sort_key},
-            "ExpressionAttributeValues": to_attributes({":p": partition, ":first": first, ":last": last}),
-            "ConsistentRead": True,
-            "Limit": limit,
-        }
-        if after is not None:
-            assert table.sort_key is not None, f"{table.name} has no sort key to page by"
-            request["ExclusiveStartKey"] = to_attributes({table.partition_key: partition, table.sort_key: after})
+        named = {"TableName": self.table_name(table)}
+        request = named | range_request(table, partition, first, last, limit=limit, after=after, descending=descending)
         answer = self._call(self._client.query, **request)
         items = tuple(from_attributes(item) for item in answer["Items"])
         more = answer.get("LastEvaluatedKey")
         return Page(items, None if more is None or table.sort_key is None else str(more[table.sort_key]["S"]))
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        request: dict[str, Any] = {
-            "TableName": self.table_name(table),
-            "IndexName": index.name,
-            "KeyConditionExpression": "#p = :p",
-            "ExpressionAttributeNames": {"#p": index.partition_key},
-            "ExpressionAttributeValues": to_attributes({":p": partition}),
-            "ScanIndexForward": not descending,
-            "Limit": limit,
-        }
-        if after is not None:
-            request["ExclusiveStartKey"] = to_attributes(after)
+        named = {"TableName": self.table_name(table)}
+        request = named | index_request(
+            index, partition, limit=limit, after=after, descending=descending, between=between
+        )
         answer = self._call(self._client.query, **request)
         more = answer.get("LastEvaluatedKey")
         return [from_attributes(item) for item in answer["Items"]], from_attributes(more) if more else None

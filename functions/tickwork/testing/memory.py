@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import Index, Table
@@ -52,19 +53,42 @@ class MemoryStore:
         return [self.get(table, key) for key in keys]
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
         order = self._sorted[table.name].get(partition, [])
-        begin = bisect_left(order, first) if after is None else bisect_right(order, max(after, first))
-        found = order[begin : min(bisect_right(order, last), begin + limit)]
+        begin, end = bisect_left(order, first), bisect_right(order, last)
+        if after is not None:
+            begin, end = (
+                (begin, min(end, bisect_left(order, after)))
+                if descending
+                else (max(begin, bisect_right(order, after)), end)
+            )
+        found = order[max(begin, end - limit) : end][::-1] if descending else order[begin : min(end, begin + limit)]
         items = self._tables[table.name][partition]
         page = tuple(dict(items[sort_key]) for sort_key in found)
         return Page(page, found[-1] if len(found) == limit else None)
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        return index_page(table, index, partition, self.items(table), limit=limit, after=after, descending=descending)
+        how: Any = {"limit": limit, "after": after, "descending": descending, "between": between}
+        return index_page(table, index, partition, self.items(table), **how)
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
         found = list(islice(self._from(table, None if after is None else table.key_of(after)), limit + 1))
@@ -161,6 +185,7 @@ def index_page(
     limit: int,
     after: Item | None,
     descending: bool,
+    between: tuple[int, int] | None = None,
 ) -> tuple[list[Item], Item | None]:
     """A page of an index over these items of a table."""
     names = (index.sort_key, *_key_names(table))
@@ -168,7 +193,9 @@ def index_page(
         (
             tuple(item[name] for name in names)
             for item in items
-            if item.get(index.partition_key) == partition and index.sort_key in item
+            if item.get(index.partition_key) == partition
+            and index.sort_key in item
+            and (between is None or between[0] <= item[index.sort_key] <= between[1])
         ),
         reverse=descending,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tickwork.core.errors import Throttled
 from tickwork.core.ledger.tables import JOBS, Index, Table
@@ -113,7 +113,15 @@ class SimStore:
         return self._read("get_many", table, keys, partitions, lambda: self._tables.get_many(table, keys))
 
     def query(
-        self, table: Table, partition: str, first: str, last: str, *, limit: int, after: str | None = None
+        self,
+        table: Table,
+        partition: str,
+        first: str,
+        last: str,
+        *,
+        limit: int,
+        after: str | None = None,
+        descending: bool = False,
     ) -> Page:
         limit = self._page_of(limit)
         return self._read(
@@ -121,13 +129,21 @@ class SimStore:
             table,
             (partition, first, last),
             (partition,),
-            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after),
+            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending),
         )
 
     def query_index(
-        self, table: Table, index: Index, partition: str, *, limit: int, after: Item | None, descending: bool
+        self,
+        table: Table,
+        index: Index,
+        partition: str,
+        *,
+        limit: int,
+        after: Item | None,
+        descending: bool,
+        between: tuple[int, int] | None = None,
     ) -> tuple[list[Item], Item | None]:
-        limit = self._page_of(limit)
+        how: Any = {"limit": self._page_of(limit), "after": after, "descending": descending, "between": between}
         if table.name in self._tables.remembered and self._strikes("stale_index"):
             self._process.world.seen["stale_index"] += 1
             rng = self._process.world.rng
@@ -135,7 +151,7 @@ class SimStore:
 
             def effect() -> tuple[list[Item], Item | None]:
                 items = self._tables.as_of(table, self._process.world.kernel.now_ms - behind_ms)
-                return index_page(table, index, partition, items, limit=limit, after=after, descending=descending)
+                return index_page(table, index, partition, items, **how)
 
             return self._read("query_index stale", table, (index.name, partition), (), effect)
         return self._read(
@@ -143,7 +159,7 @@ class SimStore:
             table,
             (index.name, partition),
             (),
-            lambda: self._tables.query_index(table, index, partition, limit=limit, after=after, descending=descending),
+            lambda: self._tables.query_index(table, index, partition, **how),
         )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:

@@ -6,6 +6,7 @@ The wire form is docs/worker-protocol.md; unknown fields are ignored, so that th
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -17,6 +18,12 @@ REQUIRED = frozenset({"ref", "run_id", "job_id", "scheduled_at", "fire_at", "han
 PASSED_ON = ("ref", "lease_s", "attempt", "retry_ref", "payload_id", "dispatched_at_ms", "dispatched_by")
 """What a start hands back of the message."""
 LEASE_S_DEFAULT = 60
+
+
+def occurrence_of(body: Mapping[str, Any]) -> str:
+    """The run of a message as a person names it, and every command takes it: a timer's id, or job@time."""
+    job_id = str(body["job_id"])
+    return job_id if "~" in job_id else f"{job_id}@{body['scheduled_at']}"
 
 
 class BadMessage(ValueError):
@@ -97,6 +104,7 @@ class Delivery:
     def names(self) -> dict[str, Any]:
         """What every log line about it says."""
         facts = {"run_id": self.body["run_id"], "job_id": self.body["job_id"], "attempt": self.attempt}
+        facts["occurrence"] = occurrence_of(self.body)
         traceparent = self.traceparent
         return facts | ({"trace_id": traceparent.split("-")[1]} if traceparent else {})
 

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import inspect
 import re
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -86,8 +87,9 @@ class Report:
 
 
 def verify(app: App, job: str, payload: Any = None, effects: Sequence[Effects] = ()) -> Report:
-    """Run the job in each of the ways. ValueError when one delivery alone fails: there is nothing to compare with."""
-    harness = _Harness(app, job, payload, effects)
+    """Run the job in each of the ways. ValueError when one delivery alone fails: there is nothing to compare with. Each
+    call has run_ids of its own: what an earlier one has left behind is no duplicate of this one's."""
+    harness = _Harness(app, job, payload, effects, uuid.uuid4().hex)
     once = harness.observe("delivered once", lambda run: run(1))
     if once.failed:
         raise ValueError(f"delivered once, the job fails already: {once.failed}")
@@ -118,15 +120,15 @@ class _Observed:
 
 
 class _Harness:
-    def __init__(self, app: App, job: str, payload: Any, effects: Sequence[Effects]) -> None:
-        self._app, self._job, self._payload, self._effects = app, job, payload, effects
+    def __init__(self, app: App, job: str, payload: Any, effects: Sequence[Effects], unique: str) -> None:
+        self._app, self._job, self._payload, self._effects, self._unique = app, job, payload, effects, unique
         self.happened = 0
         """Effects seen happening in the last attempt: after each of them it can be crashed."""
         self._hooks = [one for one in effects if isinstance(one, RecordedEffects | HttpEffects)]
 
     def observe(self, way: str, deliver: Callable[[Callable[[int], None]], None], crash_after: int = 0) -> _Observed:
         """The effects of one run that is delivered in this way, under names that are the same for every run."""
-        run_id = hashlib.sha256(f"{self._job}|{way}".encode()).hexdigest()[:32]
+        run_id = hashlib.sha256(f"{self._job}|{way}|{self._unique}".encode()).hexdigest()[:32]
         failures: list[str] = []
         before = self._seen()
 

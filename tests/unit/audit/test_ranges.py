@@ -49,7 +49,8 @@ def test_a_cursor_of_the_future_begins_with_the_newest_runs() -> None:
     create_job(ports, every(60))
     move(ports, 61)
     serve(ports)
-    future = [bucket_of(ports.clock.now_ms() // 1000) + 5, 0]
+    second = ports.clock.now_ms() // 1000 + 300
+    future = ["due", bucket_of(second), 0, f"{second}#~"]
     cursor = base64.urlsafe_b64encode(json.dumps(future).encode()).decode().rstrip("=")
 
     status, page = ApiUnderTest(ports).call("GET", "/runs", cursor=cursor)

@@ -56,6 +56,19 @@ def test_any_difference_is_a_change_and_its_repeat_says_so_too(api: ApiUnderTest
         assert (job["version"], job["changed"]) == (2, True)
 
 
+@pytest.mark.parametrize("size", [3, 2_000])
+@pytest.mark.parametrize("number", [b"1", b"1.0"])
+def test_a_payload_in_another_spelling_is_the_same_payload(
+    api: ApiUnderTest, ports: Ports, size: int, number: bytes
+) -> None:
+    create_job(api, payload={"a": 1, "text": "x" * size}, side_effects=["email", "payment"])
+    respelled = b'{"version": 1, "side_effects": ["payment", "email"], "payload": {"text": "%b", "a": %b}}'
+    for _ in range(2):
+        status, job = api.call("PATCH", JOB, respelled % (b"x" * size, number))
+        assert (status, job["version"], job["changed"]) == (200, 1, False)
+    assert len(ports.store.scan(PAYLOADS, limit=9, after=None)[0]) == (size > 400)
+
+
 def test_a_stale_version_is_refused_also_when_nothing_would_change(api: ApiUnderTest) -> None:
     create_job(api, lease_s=60)
     change(api, lease_s=90)

@@ -139,7 +139,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         handed_back=7,
         interrupted=2,
         definition=3,
-        **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "created_at_ms"), 8),
+        **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{name: name for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested")},
     )
     assert all(value for value in items.values_of(run).values()), "a field was added: give it a value here"

@@ -18,7 +18,7 @@ from tickwork.core.ledger.writes import Anyway, Delete, Update
 from tickwork.core.runs.attempts import Declined
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.jobs import changing, registering
-from tickwork.flows.runs import cancelling, worker_calls
+from tickwork.flows.runs import cancelling, naming, worker_calls
 from tickwork.flows.runs.worker_calls import Beat
 
 
@@ -176,9 +176,9 @@ def test_a_worker_can_not_cancel_what_nobody_asked_it_to(world: World) -> None:
 def test_a_run_of_a_job_is_found_by_its_nominal_time(world: World) -> None:
     job_id = world.job()
     key = world.until_due(job_id)
-    assert cancelling.find_run(world.ports, job_id, key.scheduled_at_ms) == key
+    assert naming.find_run(world.ports, job_id, key.scheduled_at_ms) == key
     with pytest.raises(NotFound):
-        cancelling.find_run(world.ports, job_id, key.scheduled_at_ms - 1_000)
+        naming.find_run(world.ports, job_id, key.scheduled_at_ms - 1_000)
 
 
 # --- an index that lags ---------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_run_that_a_change_has_moved_is_cancelled_also_while_the_index_shows_i
     move(world, job_id, 600)
     moved = world.next_key(job_id)
     assert (moved.scheduled_at_ms, moved == key) == (key.scheduled_at_ms, False)
-    found = cancelling.find_run(world.ports, job_id, key.scheduled_at_ms)
+    found = naming.find_run(world.ports, job_id, key.scheduled_at_ms)
     assert cancel(world, found).run.key == moved
     assert all(isinstance(one, Declined) for one in starts(world, job_id, key.scheduled_at_ms))
 
@@ -230,7 +230,7 @@ def test_it_is_cancelled_also_when_it_has_just_been_fired(world: World) -> None:
     Lagging(world)
     move(world, job_id, 600)
     moved = world.until_due(job_id)
-    found = cancelling.find_run(world.ports, job_id, key.scheduled_at_ms)
+    found = naming.find_run(world.ports, job_id, key.scheduled_at_ms)
     assert found == moved
     assert cancel(world, found).status == lifecycle.CANCELLED
     assert all(isinstance(one, Declined) for one in starts(world, job_id, key.scheduled_at_ms))
@@ -241,7 +241,7 @@ def test_a_run_that_is_moved_between_being_found_and_cancelled_is_cancelled_wher
     world: World, when: str
 ) -> None:
     job_id = world.job()
-    found = cancelling.find_run(world.ports, job_id, world.next_key(job_id).scheduled_at_ms)
+    found = naming.find_run(world.ports, job_id, world.next_key(job_id).scheduled_at_ms)
     move(world, job_id, 600)
     if when == "fired":
         world.until_due(job_id)

@@ -8,7 +8,7 @@ from tests.support.runs_world import Crash, World
 from tickwork.core.instants import second_of
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
-from tickwork.core.ledger.tables import BY_DEAD_LETTER, JOBS, TIMERS
+from tickwork.core.ledger.tables import BAD_ENDS, JOBS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.core.runs.replays import NOT_DEAD, REPLAYS_MAX, TOO_OFTEN
@@ -37,8 +37,8 @@ def listed(world: World, wanted: Wanted | None = None, team: str = "shop", limit
     keys: list[LedgerKey] = []
     position = None
     for _ in range(100):
-        runs, position = dead_letters.list_dead(world.ports, team, wanted or Wanted(), limit=limit, after=position)
-        keys += [run.key for run in runs]
+        page = dead_letters.list_dead(world.ports, team, wanted or Wanted(), limit=limit, after=position)
+        keys, position = keys + [run.key for run in page.found], page.after
         if position is None:
             return keys
     raise AssertionError("a list without end")
@@ -65,7 +65,7 @@ def test_a_run_that_succeeds_never_touches_the_index(world: World) -> None:
     key = world.timer()
     world.complete(key, world.must_start(key).token)
     written = {name for writes in world.store.commits for write in writes for name in getattr(write, "set", {})}
-    assert BY_DEAD_LETTER.partition_key not in written
+    assert BAD_ENDS.partition_key not in written
 
 
 def test_a_filter_goes_by_cause_and_time(world: World) -> None:

@@ -15,6 +15,7 @@ from tickwork.aws.provision import create_all
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.tables import RESOURCES, TIMERS
 from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy
+from tickwork.flows.ledger.merging import Shown
 from tickwork.flows.runs import cancelling, dead_letters, worker_calls
 from tickwork.flows.runs.dead_letters import Order, Wanted
 from tickwork.settings import Settings
@@ -90,14 +91,14 @@ def test_dead_letters_are_found_page_by_page_and_replayed(world: World) -> None:
         keys.append(key)
     found, position = [], None
     for _ in range(10):
-        page, position = dead_letters.list_dead(world.ports, "shop", Wanted(), limit=2, after=position)
-        found += [run.key.ref for run in page]
+        page = dead_letters.list_dead(world.ports, "shop", Wanted(), limit=2, after=position)
+        found, position = found + [run.key.ref for run in page.found], page.after
         if position is None:
             break
     assert sorted(found) == sorted(key.ref for key in keys)
     order = Order("ann", "why", 10, world.clock.at_ms)
     assert not any(one.refusal for one in dead_letters.replay_runs(world.ports, keys, order))
-    assert dead_letters.list_dead(world.ports, "shop", Wanted(), limit=9, after=None) == ([], None)
+    assert dead_letters.list_dead(world.ports, "shop", Wanted(), limit=9, after=None) == Shown([])
     assert world.must_start(keys[0], message=world.until_retry(keys[0])).attempt == 2
 
 

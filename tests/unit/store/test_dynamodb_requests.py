@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fake_aws import LOST, UNREACHED, Answer, FakeAws, Fault
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled, WorldError
-from tickwork.core.ledger.tables import BY_DEAD_LETTER, BY_JOB, JOBS, LEASES, RESOURCES, TIMERS
+from tickwork.core.ledger.tables import BAD_ENDS, BY_JOB, JOBS, LEASES, RESOURCES, TIMERS
 from tickwork.core.ledger.writes import (
     Absent,
     Anyway,
@@ -203,7 +203,7 @@ def test_an_index_is_read_in_the_direction_asked_for_and_from_a_position(
 def test_an_index_is_named_and_its_empty_page_is_not_the_last(store: DynamoStore, dynamodb: FakeAws) -> None:
     position = WIRE_KEY | {"dead_letter": {"S": "shop"}, "ended_at_ms": {"N": "5"}}
     dynamodb.will_answer({"Items": [], "LastEvaluatedKey": position})
-    items, more = store.query_index(TIMERS, BY_DEAD_LETTER, "shop", limit=1, after=None, descending=True)
+    items, more = store.query_index(TIMERS, BAD_ENDS, "shop", limit=1, after=None, descending=True)
     assert (items, more) == ([], KEY | {"dead_letter": "shop", "ended_at_ms": 5})
     assert (dynamodb.body["IndexName"], dynamodb.body["ExpressionAttributeNames"]) == (
         "by_dead_letter",

@@ -77,6 +77,23 @@ def test_the_plugin_fails_the_test_with_the_difference(verify_job: Any, tickwork
         verify_job(app_of(lambda ctx: tickwork_effects.record("email")), "job")
 
 
+def test_a_job_is_verified_again_on_the_same_database(tmp_path: Path) -> None:
+    """What the first verification has left there is no duplicate of the second."""
+    books = tmp_path / "books.sqlite"
+    with closing(sqlite3.connect(books)) as connection:
+        connection.execute("CREATE TABLE done (run_id TEXT PRIMARY KEY)")
+        connection.commit()
+
+    def job(ctx: Context) -> None:
+        with closing(sqlite3.connect(books)) as connection:
+            connection.execute("INSERT OR IGNORE INTO done VALUES (?)", (ctx.run_id,))
+            connection.commit()
+
+    reports = [verify(app_of(job), "job", effects=[SqliteEffects(books)]) for _ in range(3)]
+    assert [report.ok for report in reports] == [True] * 3
+    assert [sum(report.effects.values()) for report in reports] == [1] * 3
+
+
 def test_without_an_effect_nothing_is_proven() -> None:
     assert not verify(app_of(lambda ctx: None), "job").ok
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.answers import Cursor, Moment, Reached, Second
 from tickwork.api.runs.answers import RunShown
 
 
@@ -21,13 +21,13 @@ class DeadLetterShown(RunShown):
     died_at: Moment
 
 
-class DeadLettersPage(TypedDict):
+class DeadLettersPage(Reached):
     runs: list[DeadLetterShown]
-    cursor: Cursor
 
 
 class MatchedRun(TypedDict):
     ref: str
+    occurrence: str
     run_id: str
 
 
@@ -42,6 +42,7 @@ class CountedReplay(TypedDict):
 
 class ReplayedRun(TypedDict):
     ref: str
+    occurrence: str
     run_id: str
     replayed: bool
     reason: NotRequired[str]

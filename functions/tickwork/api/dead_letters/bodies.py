@@ -24,7 +24,8 @@ class DeadFilterIn(Body):
 
 
 class ReplayIn(Body):
-    """Replay dead runs: those named, or those a filter finds (page by page, with the cursor of the answer)."""
+    """Replay dead runs: those named (by any of their names), or those a filter finds (page by page, with the cursor of
+    the answer)."""
 
     team: Text
     runs: list[Ref] | None = Field(default=None, min_length=1, max_length=BULK_MAX)

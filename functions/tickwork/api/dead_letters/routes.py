@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
+from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.dead_letters.answers import (
     CauseShown,
     DeadLetterShown,
@@ -16,17 +15,19 @@ from tickwork.api.dead_letters.answers import (
 )
 from tickwork.api.dead_letters.bodies import DeadFilterIn, DeadLettersQuery, ReplayIn
 from tickwork.api.fields import NoBody, NoQuery, instant_of
-from tickwork.api.places import fields_under, key_of
+from tickwork.api.places import fields_under, run_named
 from tickwork.api.routing import Call, Route
 from tickwork.api.runs.views import run_view
 from tickwork.core.errors import InvalidField
 from tickwork.core.ids import check_slug
-from tickwork.core.instants import LATEST_INSTANT_MS, iso, iso_ms
-from tickwork.core.ledger.keys import DEAD_SPREAD, LedgerKey, parse_ledger_key
+from tickwork.core.instants import iso, iso_ms
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions, parse_ref
 from tickwork.core.ledger.records import Run
-from tickwork.flows.audit.history import RunView
+from tickwork.flows.audit.history import EndsOf, RunView
+from tickwork.flows.ledger.bad_ends import EndPlace
 from tickwork.flows.runs import dead_letters
-from tickwork.flows.runs.dead_letters import Order, Position, Replayed, Wanted
+from tickwork.flows.runs.dead_letters import Order, Replayed, Wanted
 from tickwork.ports import Ports
 
 REPLAY_PAGE = 100
@@ -39,9 +40,16 @@ def list_dead_letters(call: Call[NoBody, DeadLettersQuery]) -> tuple[int, DeadLe
     wanted = Wanted(
         query.job_id, query.error_class, query.reason_contains, query.error_contains, query.since, query.until
     )
-    after = _position(query.cursor)
-    found, more = dead_letters.list_dead(call.ports, query.team, wanted, limit=query.limit, after=after)
-    return 200, {"runs": [dead_letter_view(run) for run in found], "cursor": _cursor(more)}
+    page = dead_letters.list_dead(
+        call.ports, query.team, wanted, limit=query.limit, after=_after(query.cursor, query.team)
+    )
+    place = _place(query.team, page.after)
+    return 200, {
+        "runs": [dead_letter_view(run) for run in page.found],
+        "cursor": to_place(place),
+        "bounded": page.bounded,
+        "reached": reached(place),
+    }
 
 
 def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswer]:
@@ -62,17 +70,20 @@ def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswe
         body.definition or dead_letters.OWN,
     )
     if body.runs is not None:
-        keys = [_own(key_of(ref, f"runs.{i}"), body.team, f"runs.{i}") for i, ref in enumerate(body.runs)]
+        named = [_own(run_named(ports, name, f"runs.{i}"), body.team, f"runs.{i}") for i, name in enumerate(body.runs)]
+        keys = list(dict.fromkeys(named))  # a run by two of its names is one
         return 200, _replay(ports, keys, order, None, dry_run=body.dry_run)
     with fields_under("filter"):
         wanted = _wanted(body.filter or DeadFilterIn())
-    found, more = dead_letters.list_dead(ports, body.team, wanted, limit=REPLAY_PAGE, after=_position(body.cursor))
-    return 200, _replay(ports, [run.key for run in found], order, _cursor(more), dry_run=body.dry_run)
+    after = _after(body.cursor, body.team)
+    page = dead_letters.list_dead(ports, body.team, wanted, limit=REPLAY_PAGE, after=after)
+    cursor = to_place(_place(body.team, page.after))
+    return 200, _replay(ports, [run.key for run in page.found], order, cursor, dry_run=body.dry_run)
 
 
 def _replay(ports: Ports, keys: list[LedgerKey], order: Order, cursor: str | None, *, dry_run: bool) -> ReplayAnswer:
     if dry_run:
-        matched = [{"ref": key.ref, "run_id": key.run_id} for key in keys]
+        matched = [{"ref": key.ref, "occurrence": key.occurrence, "run_id": key.run_id} for key in keys]
         return {"dry_run": True, "matched": len(keys), "runs": matched, "cursor": cursor}  # type: ignore[typeddict-item]
     outcomes = dead_letters.replay_runs(ports, keys, order)
     replayed = sum(1 for one in outcomes if not one.refusal)
@@ -81,7 +92,13 @@ def _replay(ports: Ports, keys: list[LedgerKey], order: Order, cursor: str | Non
 
 
 def _outcome(one: Replayed) -> ReplayedRun:
-    answer: ReplayedRun = {"ref": one.ref, "run_id": one.run_id, "replayed": not one.refusal}
+    key = parse_ref(one.ref)
+    answer: ReplayedRun = {
+        "ref": one.ref,
+        "occurrence": key.occurrence,
+        "run_id": one.run_id,
+        "replayed": not one.refusal,
+    }
     if one.refusal:
         answer["reason"] = one.refusal
     else:
@@ -118,30 +135,20 @@ def dead_letter_view(run: Run) -> DeadLetterShown:
     return cast("DeadLetterShown", view)
 
 
-def _cursor(position: Position | None) -> str | None:
-    return None if position is None else to_cursor(json.dumps(position))
+def _place(team: str, after: EndPlace | None) -> EndsOf | None:
+    return None if after is None else EndsOf(team, team, after)
 
 
-def _position(cursor: str | None) -> Position | None:
-    text = from_cursor(cursor, str)
-    if text is None:
+def _after(cursor: str | None, team: str) -> EndPlace | None:
+    """The place of a cursor, if it is one of this team's dead letters."""
+    place = after_place(cursor)
+    if place is None:
         return None
-    try:
-        parts = json.loads(text)
-        position = tuple(None if part is None else _place(*part) for part in parts)
-    except (ValueError, TypeError, RecursionError):
-        position = ()
-    if len(position) != DEAD_SPREAD:
+    if not isinstance(place, EndsOf) or place.end is None:
         raise not_a_cursor()
-    return position
-
-
-def _place(ended_at_ms: object, pk: str, sk: str) -> tuple[int, str, str]:
-    """One partition's part of a cursor. ValueError or TypeError when it is none of ours."""
-    if type(ended_at_ms) is not int or not 0 <= ended_at_ms <= LATEST_INSTANT_MS:
-        raise ValueError("not an instant")
-    parse_ledger_key(pk, sk)
-    return ended_at_ms, pk, sk
+    if place.end.partition not in bad_end_partitions(team, lifecycle.DEAD):
+        raise not_a_cursor()
+    return place.end
 
 
 ROUTES = (

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Text, whole_number
+from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
@@ -97,4 +98,8 @@ class NextQuery(Query):
 
 
 class JobRunsQuery(Page):
-    """A page of one job's runs."""
+    """A page of one job's runs, the newest nominal time first."""
+
+    status: Status = ""
+    since: InstantMs = 0
+    """Of this nominal time or later."""

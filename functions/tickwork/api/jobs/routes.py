@@ -32,7 +32,7 @@ from tickwork.api.jobs.views import job_view
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
-from tickwork.api.runs.views import run_view
+from tickwork.api.runs.views import runs_page
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
@@ -187,9 +187,11 @@ def _why_not(job: Job, scheduled_at_ms: int) -> str:
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:
     """A job's runs, newest nominal time first."""
     job_id = call.path["job_id"]
-    after = after_run(call.query.cursor, job_id)
-    found, more = history.job_runs(call.ports, job_id, limit=call.query.limit, after=after)
-    return 200, {"runs": [run_view(one) for one in found], "cursor": to_cursor(more)}
+    query, after = call.query, after_run(call.query.cursor, job_id)
+    page = history.job_runs(
+        call.ports, job_id, limit=query.limit, after=after, status=query.status, since_ms=max(0, query.since)
+    )
+    return 200, runs_page(page, to_cursor(page.after), iso_ms(page.after[0]) if page.after else None)
 
 
 def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.answers import Moment, Reached, Second
 
 
 class AttemptShown(TypedDict):
@@ -49,6 +49,8 @@ class RunShown(TypedDict):
     """The same on every attempt: the key that makes a second delivery harmless."""
     ref: str
     """Where the run is: worker's calls name it by this."""
+    occurrence: str
+    """The run as a person names it: a timer's id, or `job_id@scheduled_at`. Every call and command takes it."""
     job_id: str
     team: str
     scheduled_at: Second
@@ -65,9 +67,11 @@ class RunShown(TypedDict):
     ended_at: Moment | None
     lease_until: Second | None
     lag_s: float | None
-    """Dispatch behind the fire time."""
+    """The first dispatch behind the fire time: how late the schedule was."""
     start_lag_s: float | None
-    """The start of the last attempt behind the fire time."""
+    """The start of the first attempt behind the fire time."""
+    retry_lag_s: float | None
+    """The start of the last attempt behind the time its retry was due; null when it was no retry."""
     retry_at: Second | None
     cancel_requested: str | None
     """Why it is to stop, when that was asked for while it ran."""
@@ -78,9 +82,8 @@ class RunShown(TypedDict):
     replays: NotRequired[list[ReplayShown]]
 
 
-class RunsPage(TypedDict):
+class RunsPage(Reached):
     runs: list[RunShown]
-    cursor: Cursor
 
 
 class CancelledRun(TypedDict):
@@ -88,6 +91,7 @@ class CancelledRun(TypedDict):
 
     accepted: Literal[True]
     ref: str
+    occurrence: str
     run_id: str
     job_id: str
     status: str
@@ -101,6 +105,7 @@ class UncancelledRun(TypedDict):
     """A run of the call that could not be cancelled. It is named as the request named it."""
 
     accepted: Literal[False]
+    run: NotRequired[str]
     ref: NotRequired[str]
     job_id: NotRequired[str]
     scheduled_at: NotRequired[str]

@@ -4,30 +4,70 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tickwork.api.cursors import from_cursor, to_cursor
+from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery, instant_of
-from tickwork.api.places import key_of
-from tickwork.api.routing import Call, Route
-from tickwork.api.runs.answers import CancelledRun, CancelRunsAnswer, RunsPage, UncancelledRun
-from tickwork.api.runs.bodies import CancelRunIn, CancelRunsIn, RunsQuery
-from tickwork.api.runs.views import run_view
-from tickwork.core.errors import CallerError, InvalidField
+from tickwork.api.places import key_of, run_named
+from tickwork.api.routing import Call, PathPart, Route
+from tickwork.api.runs.answers import CancelledRun, CancelRunsAnswer, RunShown, RunsPage, UncancelledRun
+from tickwork.api.runs.bodies import DUE, ENDED, CancelRunIn, CancelRunsIn, RunQuery, RunsQuery
+from tickwork.api.runs.views import run_view, runs_page
+from tickwork.core.errors import CallerError, InvalidField, NotFound
 from tickwork.core.ids import split_job_id
-from tickwork.core.instants import DAY_MS
-from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.instants import DAY_MS, LATEST_INSTANT_MS
+from tickwork.core.ledger.ends import BAD
+from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
+from tickwork.core.ledger.lifecycle import CANCELLED
 from tickwork.flows.audit import history
+from tickwork.flows.audit.history import EndsOf, Filter, Place
+from tickwork.flows.ledger.minutes import Spot
+from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.runs import cancelling
+from tickwork.flows.runs.naming import find_run, run_of_ref
 from tickwork.ports import Ports
 
 
 def list_runs(call: Call[NoBody, RunsQuery]) -> tuple[int, RunsPage]:
-    """Runs by fire time, newest first."""
+    """Runs of a team, or of all: those that did not end well by their end, others by fire time; newest first."""
     query = call.query
     since_ms = call.ports.clock.now_ms() - DAY_MS if query.since is None else query.since
-    before = from_cursor(query.cursor, int, int)
-    wanted = history.Filter(query.team, query.status)
-    found, more = history.list_runs(call.ports, wanted, limit=query.limit, before=before, since_ms=max(0, since_ms))
-    return 200, {"runs": [run_view(one) for one in found], "cursor": to_cursor(more)}
+    until_ms = LATEST_INSTANT_MS if query.until is None else query.until
+    wanted = Filter(query.team, query.status, max(0, since_ms), until_ms, by_due=query.order == DUE)
+    if query.order == ENDED and not wanted.is_by_end:
+        raise InvalidField(
+            "only runs that did not end well are listed by their end",
+            field="order",
+            remedy=f"leave it out, or ask for one status: {', '.join(BAD)}",
+        )
+    after = _after(query.cursor, wanted)
+    page = history.list_runs(call.ports, wanted, limit=query.limit, after=after)
+    return 200, runs_page(page, to_place(page.after), reached(page.after))
+
+
+def get_run(call: Call[NoBody, RunQuery]) -> tuple[int, RunShown]:
+    """One run, by any of its names."""
+    key = run_named(call.ports, call.path["run"], "run", call.query.job_id)
+    run = read_run(call.ports, key)
+    if run is None:
+        raise NotFound(
+            f"there is no run {key.occurrence}",
+            field="run",
+            remedy="check the name; ended runs are kept for the retention time",
+        )
+    return 200, run_view(history.view_of(call.ports, run))
+
+
+def _after(cursor: str | None, wanted: Filter) -> Place | None:
+    """The place of a cursor, if it is one of this very list."""
+    after = after_place(cursor)
+    if isinstance(after, Spot) and wanted.is_by_end and wanted.status != CANCELLED:
+        raise not_a_cursor()
+    if isinstance(after, EndsOf):
+        named = {after.first_team, after.last_team} - {""}
+        team, _, _ = after.end.partition.partition("#") if after.end else (after.first_team, "", "")
+        is_of_list = wanted.is_by_end and (not wanted.team or named == {wanted.team})
+        if not is_of_list or (after.end and after.end.partition not in bad_end_partitions(team, wanted.status)):
+            raise not_a_cursor()
+    return after
 
 
 def cancel_runs(call: Call[CancelRunsIn, NoQuery]) -> tuple[int, CancelRunsAnswer]:
@@ -47,6 +87,7 @@ def _cancel_one(ports: Ports, one: CancelRunIn, index: int, reason: str) -> Canc
     key = cancelled.run.key
     return {
         "ref": key.ref,
+        "occurrence": key.occurrence,
         "run_id": key.run_id,
         "job_id": key.job_id,
         "accepted": True,
@@ -58,18 +99,25 @@ def _cancel_one(ports: Ports, one: CancelRunIn, index: int, reason: str) -> Canc
 
 def _place_of(ports: Ports, one: CancelRunIn, where: str) -> LedgerKey:
     if one.ref is not None:
-        key = key_of(one.ref, f"{where}ref")
-        if key.kind:
-            raise InvalidField(
-                "this is the ref of a retry", field=f"{where}ref", remedy="give the `ref` of the run itself"
-            )
-        return key
+        return run_of_ref(ports, key_of(one.ref, f"{where}ref"))
+    if one.run is not None:
+        return run_named(ports, one.run, f"{where}run", one.job_id or "")
     split_job_id(one.job_id or "", f"{where}job_id")
     at_ms = None if one.scheduled_at is None else instant_of(one.scheduled_at, "scheduled_at")
-    return cancelling.find_run(ports, one.job_id or "", at_ms)
+    return find_run(ports, one.job_id or "", at_ms)
 
+
+_AT = (
+    PathPart(
+        "run",
+        "A timer's id, `team:name@time` with the nominal time, a `ref`, or (with `job_id`) a `run_id`",
+        "payments:card-settlement@2026-12-01T02:00:00Z",
+        lambda text, _: text,
+    ),
+)
 
 ROUTES = (
     Route("GET", "/runs", list_runs, NoBody, RunsQuery, RunsPage),
+    Route("GET", "/runs/{run}", get_run, NoBody, RunQuery, RunShown, at=_AT, errors=(NotFound,)),
     Route("POST", "/runs:cancel", cancel_runs, CancelRunsIn, NoQuery, CancelRunsAnswer),
 )

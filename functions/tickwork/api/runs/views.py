@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tickwork.api.runs.answers import AttemptShown, PutOffShown, ReplayShown, RunShown
+from tickwork.api.runs.answers import AttemptShown, PutOffShown, ReplayShown, RunShown, RunsPage
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.lifecycle import WAITING
+from tickwork.core.ledger.records import Run
 from tickwork.flows.audit.history import RunView
+from tickwork.flows.ledger.merging import Shown
+
+
+def runs_page(page: Shown[Any, RunView], cursor: str | None, reached: str | None) -> RunsPage:
+    """A page of a list of runs."""
+    runs = [run_view(one) for one in page.found]
+    return {"runs": runs, "cursor": cursor, "bounded": page.bounded, "reached": reached}
 
 
 def run_view(view: RunView) -> RunShown:
@@ -16,6 +24,7 @@ def run_view(view: RunView) -> RunShown:
     answer: RunShown = {
         "run_id": run.run_id,
         "ref": run.key.ref,
+        "occurrence": run.key.occurrence,
         "job_id": run.key.job_id,
         "team": run.key.team,
         "scheduled_at": iso(run.key.scheduled_at_ms),
@@ -29,8 +38,9 @@ def run_view(view: RunView) -> RunShown:
         "started_at": iso_ms(run.started_at_ms) if run.started_at_ms else None,
         "ended_at": iso_ms(run.ended_at_ms) if run.ended_at_ms else None,
         "lease_until": _when(run.lease_until_ms),
-        "lag_s": _seconds(run.dispatched_at_ms - fire_at_ms) if run.dispatched_at_ms else None,
-        "start_lag_s": _seconds(run.started_at_ms - fire_at_ms) if run.started_at_ms else None,
+        "lag_s": _seconds(run.dispatched_first_at_ms - fire_at_ms) if run.dispatched_first_at_ms else None,
+        "start_lag_s": _seconds(run.started_first_at_ms - fire_at_ms) if run.started_first_at_ms else None,
+        "retry_lag_s": _retry_lag_s(run),
         "retry_at": _when(run.retry_at_ms) if run.status == WAITING else None,
         "cancel_requested": run.cancel_requested or None,
         "reason": run.reason or None,
@@ -78,6 +88,13 @@ def _replay(record: Any) -> ReplayShown:
     if "definition" in record:
         replay["definition"] = record["definition"]
     return replay
+
+
+def _retry_lag_s(run: Run) -> float | None:
+    """The start of the last attempt behind the time its retry was due; None when it was none, or took a lapsed lease
+    over at once."""
+    is_retry = run.attempt > 1 and 0 < run.retry_at_ms <= run.started_at_ms and run.status != WAITING
+    return _seconds(run.started_at_ms - run.retry_at_ms) if is_retry else None
 
 
 def _when(instant_ms: int) -> str | None:

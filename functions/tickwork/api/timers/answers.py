@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
+from tickwork.api.answers import Reached
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
@@ -44,6 +45,10 @@ class UncreatedTimer(TypedDict):
 class TimersAnswer(TypedDict):
     timers: list[CreatedTimer | UncreatedTimer]
     """In the order of the request."""
+
+
+class TimersPage(Reached):
+    timers: list[TimerShown]
 
 
 class CancelledTimer(TypedDict):

@@ -6,7 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import BULK_MAX, Body, Text
+from tickwork.api.fields import BULK_MAX, Body, InstantMs, TeamPage, Text
+from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 
 
@@ -31,3 +32,13 @@ class TimersIn(Body):
 
 class CancelIn(Body):
     timer_ids: list[Text] = Field(min_length=1, max_length=BULK_MAX)
+
+
+class TimersQuery(TeamPage):
+    """Which timers to list."""
+
+    status: Status = ""
+    since: InstantMs | None = None
+    """Due at this instant or later; from now on when left out."""
+    until: InstantMs | None = None
+    """Due at this instant or before; within a day of `since` when left out."""

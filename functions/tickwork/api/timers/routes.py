@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.places import fields_under
 from tickwork.api.routing import Call, PathPart, Route
@@ -14,10 +15,11 @@ from tickwork.api.timers.answers import (
     TimerAnswer,
     TimersAnswer,
     TimerShown,
+    TimersPage,
     UncancelledTimer,
     UncreatedTimer,
 )
-from tickwork.api.timers.bodies import CancelIn, TimerIn, TimersIn
+from tickwork.api.timers.bodies import CancelIn, TimerIn, TimersIn, TimersQuery
 from tickwork.api.timers.making import asked_of, has_passed, new_timer, timer_warnings, work_shown
 from tickwork.api.timers.views import timer_view
 from tickwork.core.errors import (
@@ -31,8 +33,10 @@ from tickwork.core.errors import (
     TooLate,
 )
 from tickwork.core.ids import split_job_id
+from tickwork.core.instants import DAY_MS, LATEST_INSTANT_MS
 from tickwork.core.ledger.lifecycle import FORGOTTEN
 from tickwork.flows.audit import history
+from tickwork.flows.audit.history import EndsOf, Filter
 from tickwork.flows.runs import timers
 from tickwork.flows.runs.timers import Created, Fate, NewTimer
 from tickwork.ports import Ports
@@ -139,9 +143,24 @@ def _busy(fate: object) -> str:
 
 def get_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
     """A timer, which is also the record of its run."""
-    job_id = timers.timer_place(call.path["timer_id"]).job_id
-    (view,), _ = history.job_runs(call.ports, job_id, limit=1, after=None)
+    run = timers.get_timer(call.ports, call.path["timer_id"])
+    view = history.view_of(call.ports, run)
     return 200, timer_view(view.run, view.status)
+
+
+def list_timers(call: Call[NoBody, TimersQuery]) -> tuple[int, TimersPage]:
+    """A team's timers by fire time, the soonest first."""
+    query, now_ms = call.query, call.ports.clock.now_ms()
+    since_ms = now_ms if query.since is None else max(0, query.since)
+    until_ms = since_ms + DAY_MS if query.until is None else query.until
+    after = after_place(query.cursor)
+    if isinstance(after, EndsOf):
+        raise not_a_cursor()
+    wanted = Filter(query.team, query.status, since_ms, min(until_ms, LATEST_INSTANT_MS))
+    page = history.list_timers(call.ports, wanted, limit=query.limit, after=after)
+    shown = [timer_view(one.run, one.status) for one in page.found]
+    come = {"cursor": to_place(page.after), "bounded": page.bounded, "reached": reached(page.after)}
+    return 200, cast("TimersPage", {"timers": shown, **come})
 
 
 def cancel_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
@@ -207,6 +226,7 @@ ROUTES = (
         },
         errors=_REFUSED,
     ),
+    Route("GET", "/timers", list_timers, NoBody, TimersQuery, TimersPage),
     Route("GET", "/timers/{timer_id}", get_timer, NoBody, NoQuery, TimerShown, at=_AT, errors=(NotFound,)),
     Route(
         "DELETE", "/timers/{timer_id}", cancel_timer, NoBody, NoQuery, TimerShown, at=_AT, errors=(NotFound, TooLate)

@@ -13,6 +13,7 @@ from typing import Self
 
 from tickwork.core.instants import DAY_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import BUCKET_S, open_bucket_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import PASSES, TIMERS
@@ -147,12 +148,7 @@ def why_expired(work: Work | None) -> str:
 
 def expire(run: Run, reason: str, now_ms: int, retention_s: int) -> Update:
     """End a run that nobody has started, should that still be so (every-end-recorded)."""
-    changes = {
-        "status": lifecycle.after(run.status, lifecycle.EXPIRE),
-        "reason": reason,
-        "ended_at_ms": now_ms,
-        "expires_at_s": now_ms // SECOND_MS + retention_s,
-    }
+    changes = ended(run.key, lifecycle.after(run.status, lifecycle.EXPIRE), reason, now_ms, retention_s)
     unstarted = all_of(Is("status", run.status), Missing("attempt"))
     return Update(TIMERS, run.key.as_item(), unstarted, set=changes)
 

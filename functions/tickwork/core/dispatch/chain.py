@@ -13,6 +13,7 @@ from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attr
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
@@ -128,9 +129,8 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
             writes.append(end_pending(key, lifecycle.SKIP, skipped.reason, now_ms, retention_s))
         else:
             unborn = lifecycle.after(lifecycle.ABSENT, lifecycle.SKIP)
-            record = Run(key, unborn, ended_at_ms=now_ms, reason=skipped.reason).to_item()
-            record["expires_at_s"] = now_ms // SECOND_MS + retention_s
-            writes.append(Put(TIMERS, record, UNSTARTED))
+            end = ended(key, unborn, skipped.reason, now_ms, retention_s)
+            writes.append(Put(TIMERS, Run(key, unborn).to_item() | end, UNSTARTED))
     if step.next is not None:
         writes.append(materialise(job, job.occurrence_key(due.cell, step.next), now_ms))
     return tuple(writes)

@@ -94,8 +94,12 @@ class Definition(Record):
         return job_id_of(self.team, self.name)
 
     def has_content_of(self, other: Definition) -> bool:
-        """Whether both say the same, whoever asked for it. (A payload kept apart is not compared.)"""
-        mine, theirs = (items.values_of(one, Definition) | {"fingerprint": ""} for one in (self, other))
+        """Whether both say the same, whoever asked for it, and in whatever spelling. (A payload kept apart is not
+        compared.)"""
+        mine, theirs = (
+            items.values_of(one, Definition) | {"fingerprint": "", "work": one.work.in_one_spelling()}
+            for one in (self, other)
+        )
         return mine == theirs
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Is, Update
@@ -15,10 +15,5 @@ def end_pending(key: LedgerKey, event: str, reason: str, now_ms: int, retention_
         TIMERS,
         key.as_item(),
         Is("status", lifecycle.PENDING),
-        set={
-            "status": lifecycle.after(lifecycle.PENDING, event),
-            "reason": reason,
-            "ended_at_ms": now_ms,
-            "expires_at_s": now_ms // SECOND_MS + retention_s,
-        },
+        set=ended(key, lifecycle.after(lifecycle.PENDING, event), reason, now_ms, retention_s),
     )

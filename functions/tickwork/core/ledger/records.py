@@ -92,6 +92,8 @@ class Run(Record):
     """When the pending retry of a waiting run is due."""
     dispatched_at_ms: int = 0
     dispatched_by: str = ""
+    first_dispatched_at_ms: int = 0
+    """When its first attempt was dispatched, once there has been another: how late the schedule was says this alone."""
     created_at_ms: int = 0
     reason: str = ""
     attempts: tuple[AttemptRecord, ...] = ()
@@ -126,6 +128,17 @@ class Run(Record):
     @property
     def ended(self) -> bool:
         return self.status in lifecycle.ENDED
+
+    @property
+    def dispatched_first_at_ms(self) -> int:
+        """When it was dispatched for the first time; 0: not yet, or nobody has said."""
+        return self.first_dispatched_at_ms or self.dispatched_at_ms
+
+    @property
+    def started_first_at_ms(self) -> int:
+        """When its first attempt started; 0: not yet."""
+        first = self.attempts[0] if self.attempts else None
+        return first["started_at_ms"] if first is not None and first["attempt"] == 1 else self.started_at_ms
 
     @property
     def replayed_after(self) -> int:

@@ -36,10 +36,12 @@ class Table:
 BY_JOB = Index("by_job", "job_id", "scheduled_at_ms", "N")
 BY_TEAM = Index("by_team", "team", "job_id")
 CALENDARS_BY_TEAM = Index("by_team", "team", "calendar_id")
-BY_DEAD_LETTER = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
-"""Sparse: an item is in it while its run is dead, and only then. Runs that succeed never write to it."""
+BAD_ENDS = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
+"""Sparse: an item is in it while its run has ended badly (`ends.BAD`), and only then. Runs that succeed never write to
+it. It keeps the name from when it held dead runs only: a deployment may create one index at a time, and old and new
+versions share this one (decision 104)."""
 
-TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB, BY_DEAD_LETTER))
+TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB, BAD_ENDS))
 JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM,))
 LEASES = Table("leases", "slice")
 SET_ASIDE = Table("set_aside", "slice", "who")
@@ -48,7 +50,8 @@ CALENDARS = Table("calendars", "calendar_id", indexes=(CALENDARS_BY_TEAM,))
 PAYLOADS = Table("payloads", "payload_id", ttl="expires_at_s")
 RESOURCES = Table("resources", "resource", "slot", ttl="expires_at_s")
 PASSES = Table("passes", "pass", "place")
+TEAMS = Table("teams", "cell", "team")
 JOB_VERSIONS = Table("job_versions", "job_id", "place", ttl="expires_at_s")
 
-ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES, JOB_VERSIONS)
+ALL_TABLES = (TIMERS, JOBS, LEASES, SET_ASIDE, CLIENT_KEYS, CALENDARS, PAYLOADS, RESOURCES, PASSES, TEAMS, JOB_VERSIONS)
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.writes import Item
+from tickwork.core.spelling import canonical_text
 
 KEYED, NATURAL, UNSAFE = "keyed", "natural", "unsafe"
 """Idempotency classes: by `run_id`, by nature, or not at all."""
@@ -54,6 +56,10 @@ def _resources(item: Item) -> tuple[Resource, ...]:
     return tuple(Resource(name, count) for name, count in counts)
 
 
+def _as_set(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(names)))
+
+
 @dataclass(frozen=True, slots=True)
 class Work(Record):
     """What is to be done, by whom: the pool's queue, the handler there, the payload (JSON text) or where it is."""
@@ -77,6 +83,17 @@ class Work(Record):
     """Where the run is pushed to, instead of waiting for a worker."""
     traceparent: str = ""
     """The W3C trace context of whoever created a one-shot: its run carries on that trace."""
+
+    def in_one_spelling(self) -> Self:
+        """The work that says the same: what is a set in one order, and the payload in one spelling."""
+        retry = replace(self.retry, no_retry_on=_as_set(self.retry.no_retry_on), retry_on=_as_set(self.retry.retry_on))
+        return replace(
+            self,
+            payload=None if self.payload is None else canonical_text(self.payload),
+            retry=retry,
+            side_effects=_as_set(self.side_effects),
+            resources=tuple(sorted(self.resources, key=lambda one: one.name)),
+        )
 
     @property
     def is_unsafe(self) -> bool:

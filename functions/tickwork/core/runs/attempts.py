@@ -114,6 +114,7 @@ def _start_retry(run: Run, request: StartRequest, work: Work, now_ms: int, reten
     if request.retry is None or request.attempt != run.attempt + 1 or _was_put_off(run, request.retry):
         return Declined(SUPERSEDED, discard=True)
     changes = _started(run.status, request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
+    changes |= _first_dispatch(run)
     start = Update(TIMERS, run.key.as_item(), as_read(run), set=changes)
     return Try((start, end_pending(request.retry, lifecycle.SPEND, "started", now_ms, retention_s)))
 
@@ -131,6 +132,7 @@ def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention
         verdict = endings.end_attempt(run, lost, work, now_ms, retention_s)
         return Try(verdict.writes, ends=verdict.status, reason=verdict.reason)
     changes = _started(run.status, request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
+    changes |= _first_dispatch(run)
     update = Update(
         TIMERS,
         run.key.as_item(),
@@ -162,6 +164,12 @@ def _started(
         "lease_until_ms": _bounded(now_ms + request.lease_s * SECOND_MS, stop_at_ms),
         **{name: value for name, value in optional.items() if value},
     }
+
+
+def _first_dispatch(run: Run) -> dict[str, Any]:
+    """What a further attempt keeps of the first one's dispatch, whose instant its own takes the place of."""
+    first_at_ms = run.dispatched_first_at_ms
+    return {"first_dispatched_at_ms": first_at_ms} if first_at_ms else {}
 
 
 def _bounded(lease_until_ms: int, stop_at_ms: int) -> int:

@@ -6,8 +6,8 @@ attempt starts, and the current one learns of it with its next heartbeat.
 
 from __future__ import annotations
 
-from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
@@ -42,12 +42,7 @@ def decide_cancel(run: Run, reason: str, now_ms: int, retention_s: int) -> Verdi
 def _cancel_waiting(run: Run, why: str, now_ms: int, retention_s: int) -> Verdict:
     """The run and its retry item end together: neither is left without the other."""
     status = lifecycle.after(run.status, lifecycle.CANCEL)
-    changes = {
-        "status": status,
-        "reason": why,
-        "ended_at_ms": now_ms,
-        "expires_at_s": now_ms // SECOND_MS + retention_s,
-    }
+    changes = ended(run.key, status, why, now_ms, retention_s)
     retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
     cancel = Update(TIMERS, run.key.as_item(), as_read(run), set=changes)
     return Verdict((cancel, end_pending(retry, lifecycle.SPEND, why, now_ms, retention_s)), status, why)

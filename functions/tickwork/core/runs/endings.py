@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tickwork.core.instants import SECOND_MS, ceil_to_second
+from tickwork.core.instants import ceil_to_second
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.keys import LedgerKey, dead_letter_of, parse_slot_name, resource_key
+from tickwork.core.ledger.ends import ended
+from tickwork.core.ledger.keys import LedgerKey, parse_slot_name, resource_key
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import RESOURCES, TIMERS
 from tickwork.core.ledger.work import Work
@@ -87,11 +88,7 @@ class Verdict:
 
 def succeed(key: LedgerKey, token: int, now_ms: int, retention_s: int) -> Update:
     """Complete the run: the common case, tried without reading. Its time to live begins here."""
-    changes = {
-        "status": lifecycle.after(lifecycle.RUNNING, lifecycle.SUCCEED),
-        "ended_at_ms": now_ms,
-        "expires_at_s": now_ms // SECOND_MS + retention_s,
-    }
+    changes = ended(key, lifecycle.after(lifecycle.RUNNING, lifecycle.SUCCEED), "", now_ms, retention_s)
     bare = all_of(running_with(token), Missing("slots"))
     return Update(TIMERS, key.as_item(), bare, set=changes, remove=_OF_THE_ATTEMPT)
 
@@ -171,13 +168,7 @@ def _end(run: Run, event: str, failure: Failure, reason: str, now_ms: int, reten
         TIMERS,
         run.key.as_item(),
         as_read(run),
-        set={
-            "status": status,
-            "reason": reason,
-            "ended_at_ms": now_ms,
-            "expires_at_s": now_ms // SECOND_MS + retention_s,
-            **({"dead_letter": dead_letter_of(run.key.team, run.run_id)} if status == lifecycle.DEAD else {}),
-        },
+        set=ended(run.key, status, reason, now_ms, retention_s),
         remove=_OF_THE_ATTEMPT,
     )
     return Verdict((with_record(update, run, failure, now_ms), *release(run)), status, reason)

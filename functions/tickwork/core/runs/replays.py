@@ -7,6 +7,7 @@ one-run (`run_id`, token and attempts go on counting). The ledger is the truth: 
 from __future__ import annotations
 
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.ends import MARK
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Absent, Is, Item, Put, Update, all_of
@@ -15,7 +16,7 @@ from tickwork.core.runs.endings import Verdict, as_read, retry_key
 REPLAYS_MAX = 10
 """A run that died this often needs a person to look at it, and its item must stay small enough to write."""
 
-_OF_THE_END = ("reason", "ended_at_ms", "expires_at_s", "dead_letter", "interrupted")
+_OF_THE_END = ("reason", "ended_at_ms", "expires_at_s", "interrupted")
 """What a run that is tried again does not carry any more. Its attempts, also interrupted ones, count anew."""
 NOT_DEAD, TOO_OFTEN = "not_dead", "replayed_too_often"
 
@@ -40,14 +41,7 @@ def decide_replay(
         run.key.as_item(),
         all_of(as_read(run), Is("ended_at_ms", run.ended_at_ms)),
         set={"status": status, "retry_at_ms": due_ms, **changes},
-        remove=(
-            "reason",
-            "ended_at_ms",
-            "expires_at_s",
-            "dead_letter",
-            "interrupted",
-            *(() if guarded else ("guarded",)),
-        ),
+        remove=(*_OF_THE_END, MARK, *(() if guarded else ("guarded",))),
         append={"replays": [record]},
     )
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)

@@ -23,6 +23,7 @@ from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import TickworkError, WorldError
 from tickwork.core.instants import second_of
+from tickwork.core.ledger import ends
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import (
     BUCKET_S,
@@ -180,6 +181,7 @@ def _audit_page(
     ports: Ports, items: Sequence[Item], rows: Sequence[SetAside], repairs: Repairs, expiring_since_s: int | None
 ) -> _Found:
     repairs.audited += len(items)
+    mending.mark_ends(ports, [item for item in items if item.get("status") in ends.BAD])
     unended = [item for item in items if passes.is_unended(item)]
     if not unended:
         return _Found()

@@ -13,9 +13,9 @@ from tickwork.core.dispatch import set_aside
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger import ends, lifecycle
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.messages import ReadyMessage
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.work import Work
@@ -27,6 +27,7 @@ from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.sending import send_ready
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job, read_status
+from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.ledger.versions import work_of
 from tickwork.flows.runs import finishing
 from tickwork.ports import Ports
@@ -101,6 +102,23 @@ def _restore_retry(ports: Ports, run: Run) -> int:
     return 1
 
 
+def mark_ends(ports: Ports, items: Sequence[Item]) -> None:
+    """See to it that what did not end well is found: in the index of bad ends, where a version that does not know it
+    may have ended it in a deployment, and by its team's row, which whoever ended it may not have come to write."""
+    note_teams(ports, {str(item[ends.MARK]).partition("#")[0] for item in items if ends.MARK in item}, again=True)
+    for item in items:
+        if not ends.is_unmarked(item):
+            continue
+        try:
+            key = parse_ledger_key(str(item["pk"]), str(item["sk"]))
+        except ValueError as error:
+            _told(ports, Unreadable(str(error)))
+            continue
+        mark = ends.marking(key, item)
+        if mark is not None and isinstance(commit(ports, mark), Committed):
+            ports.signals.log("bad_end_marked", ref=key.ref, status=item["status"])
+
+
 def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repairs: Repairs) -> list[Item]:
     """End what nobody has started for too long; what is left of the items."""
     now_ms = ports.clock.now_ms()
@@ -113,6 +131,7 @@ def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repair
         why = passes.why_expired(_readable_work(ports, run))
         if isinstance(commit(ports, passes.expire(run, why, now_ms, ports.layout.retention_s)), Committed):
             repairs.expired += 1
+            note_teams(ports, [run.key.team])
             ports.signals.count("runs.expired_total", team=run.key.team)
             ports.signals.log("run_expired", ref=run.key.ref, run_id=run.run_id, why=why)
             finishing.note_outcome(ports, run.key, lifecycle.EXPIRED, now_ms)

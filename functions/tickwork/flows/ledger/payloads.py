@@ -8,6 +8,7 @@ from tickwork.core.ledger.keys import payload_key
 from tickwork.core.ledger.tables import PAYLOADS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Item, Put
+from tickwork.core.spelling import canonical_text
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports
 
@@ -20,12 +21,14 @@ PAYLOAD_INLINE_BYTES_MAX = 400
 
 
 def as_kept(ports: Ports, work: Work, standing: Work) -> Work:
-    """The work with the payload that the standing one keeps apart, where its own is the same: read and compared, so
+    """The work with the payload that the standing one keeps apart, where its own says the same: read and compared, so
     that one which is gone, or expires, is written anew."""
     if standing.payload_id is None or work.payload is None or len(work.payload.encode()) <= PAYLOAD_INLINE_BYTES_MAX:
         return work
     item = ports.store.get(PAYLOADS, {"payload_id": standing.payload_id})
-    is_same = item is not None and item.get("payload") == work.payload and "expires_at_s" not in item
+    if item is None or "payload" not in item or "expires_at_s" in item:
+        return work
+    is_same = canonical_text(str(item["payload"])) == canonical_text(work.payload)
     return replace(work, payload=None, payload_id=standing.payload_id) if is_same else work
 
 

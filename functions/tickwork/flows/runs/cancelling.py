@@ -10,25 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tickwork.core.dispatch import chain
-from tickwork.core.errors import BadSchedule, Conflict, NotFound, TooLate
+from tickwork.core.errors import Conflict, NotFound, TooLate
 from tickwork.core.jobs import occurrences
 from tickwork.core.jobs.definitions import ACTIVE, Job
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
+from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import BY_JOB, TIMERS
-from tickwork.core.ledger.writes import Committed, Item
+from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.core.runs.endings import Verdict
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run, read_status
-from tickwork.flows.runs import finishing, timers
+from tickwork.flows.ledger.reading import read_job_to_plan, read_run
+from tickwork.flows.ledger.teams import note_teams
+from tickwork.flows.runs import finishing
+from tickwork.flows.runs.naming import place_by_job
 from tickwork.ports import Ports
-
-SAME_INSTANT_MAX = 20
-"""Items of one nominal instant that are looked at: one for each time its job was deleted and made anew before it."""
 
 CANCEL_TRIES_MAX = 5
 """Each lost race moves the run on, and it has few places to go."""
@@ -45,53 +42,6 @@ class Cancelled:
     reason: str
 
 
-def find_run(ports: Ports, job_id: str, scheduled_at_ms: int | None) -> LedgerKey:
-    """The place of a job's run by its nominal instant, or of a one-shot's by its id alone. NotFound without one."""
-    if scheduled_at_ms is None:
-        return timers.timer_place(job_id)
-    return _place_by_job(ports, job_id, scheduled_at_ms) or _place_by_index(ports, job_id, scheduled_at_ms)
-
-
-def _place_by_job(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey | None:
-    """Where the job itself says its run is: its pending occurrence, or one it has fired since its last change. Read
-    consistently, while the index may not yet know of an item that a change has moved (cancelled-stays)."""
-    try:
-        job = read_job_to_plan(ports, job_id)
-        if job is None:
-            return None
-        upcoming = job.next_key(ports.layout.cell)
-        if upcoming is not None and upcoming.scheduled_at_ms == scheduled_at_ms:
-            return upcoming
-        if job.fired_through_ms < scheduled_at_ms:
-            return None
-        planned = occurrences.following(job, scheduled_at_ms - 1, ports.layout.shards)
-    except (BadSchedule, Unreadable):
-        return None
-    if planned is None or planned.scheduled_at_ms != scheduled_at_ms:
-        return None
-    place = job.occurrence_key(ports.layout.cell, planned)
-    return place if read_status(ports, place) not in (None, lifecycle.CANCELLED) else None
-
-
-def _place_by_index(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey:
-    position = {"job_id": job_id, "scheduled_at_ms": scheduled_at_ms + 1, "pk": " ", "sk": " "}
-    rows, _ = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=SAME_INSTANT_MAX, after=position, descending=True)
-    places: list[Item] = [
-        {"pk": row["pk"], "sk": row["sk"]} for row in rows if row["scheduled_at_ms"] == scheduled_at_ms
-    ]
-    if not places:
-        raise NotFound(
-            f"job {job_id!r} has no run of that time",
-            field="scheduled_at",
-            remedy="give the nominal time of one of its runs (GET /jobs/{id}/runs shows them)",
-        )
-    # A job that was deleted and made anew with another tolerance leaves a cancelled item beside the one that counts.
-    found = [item for item in read_many(ports, TIMERS, places) if item is not None]
-    live = [item for item in found if item["status"] != lifecycle.CANCELLED]
-    place = next(iter(live or found), places[0])
-    return parse_ledger_key(str(place["pk"]), str(place["sk"]))
-
-
 def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
     """Cancel a run wherever it stands; again is a no-op. NotFound, or TooLate when it has ended otherwise. One that a
     change of its job has moved is cancelled where it is now: the answer is about the run, not about an item."""
@@ -99,7 +49,7 @@ def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
         cancelled = _cancel_item(ports, key, reason)
         if cancelled.status != lifecycle.CANCELLED or "~" in key.name:
             return cancelled
-        moved = _place_by_job(ports, key.job_id, key.scheduled_at_ms)
+        moved = place_by_job(ports, key.job_id, key.scheduled_at_ms)
         if moved is None or moved == key:
             return cancelled
         key = moved
@@ -115,6 +65,8 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
         if verdict is None:
             return _standing(run)
         if _carry_out(ports, run, verdict):
+            if verdict.status == lifecycle.CANCELLED and key.fire_at_ms <= ports.clock.now_ms():
+                note_teams(ports, [key.team])
             if run.attempt and verdict.status == lifecycle.CANCELLED:
                 finishing.note_end(ports, key, verdict.status, verdict.reason, ports.clock.now_ms())
             ports.signals.log(

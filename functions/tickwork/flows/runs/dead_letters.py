@@ -7,30 +7,27 @@ the ledger audit finds; repeating the call does the rule again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tickwork.core.errors import WorldError
-from tickwork.core.instants import SECOND_MS, ceil_to_second
+from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second
 from tickwork.core.jobs.definitions import DELETED, Job
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import LedgerKey, dead_letter_partitions
+from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import BY_DEAD_LETTER, TIMERS
 from tickwork.core.ledger.work import UNSAFE
-from tickwork.core.ledger.writes import Committed, Item
+from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.endings import Verdict, retry_key
 from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
 from tickwork.flows.dispatch import creating
+from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_job, read_many, read_run
+from tickwork.flows.ledger.merging import Bound, Shown
+from tickwork.flows.ledger.reading import read_job, read_run
 from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
-
-type Position = tuple[tuple[int, str, str] | None, ...]
-"""How far each partition has been read: (ended_at_ms, pk, sk) of the last one, None for not at all."""
 
 REPLAY_TRIES_MAX = 3
 OWN, CURRENT = "", "current"
@@ -88,54 +85,14 @@ class Replayed:
     refusal: str = ""
 
 
-def list_dead(
-    ports: Ports, team: str, wanted: Wanted, *, limit: int, after: Position | None
-) -> tuple[list[Run], Position | None]:
-    """A page of a team's dead runs, newest death first, and the position to go on after (None: no more).
-
-    A page may be short, or empty, and still have a position: what does not match has been read as well.
-    """
-    partitions = dead_letter_partitions(team)
-    position = list(after or [None] * len(partitions))
-    rows, is_more = _read_index(ports, partitions, position, limit)
-    page = sorted(rows, key=lambda row: row[1]["ended_at_ms"], reverse=True)[:limit]
-    for index, row in page:
-        position[index] = (int(row["ended_at_ms"]), str(row["pk"]), str(row["sk"]))
-    runs = [run for run in _read_runs(ports, [row for _, row in page]) if wanted.matches(run)]
-    passed = bool(page) and page[-1][1]["ended_at_ms"] < wanted.since_ms
-    return runs, tuple(position) if (is_more or len(rows) > limit) and not passed else None
-
-
-def _read_index(
-    ports: Ports, partitions: Sequence[str], position: Sequence[tuple[int, str, str] | None], limit: int
-) -> tuple[list[tuple[int, Item]], bool]:
-    """Rows (partition number, keys), enough for a page of `limit`, and whether any partition has more."""
-    rows: list[tuple[int, Item]] = []
-    is_more = False
-    for index, (partition, after) in enumerate(zip(partitions, position, strict=True)):
-        start = None if after is None else _index_key(partition, *after)
-        found, more = ports.store.query_index(
-            TIMERS, BY_DEAD_LETTER, partition, limit=limit, after=start, descending=True
-        )
-        rows += [(index, row) for row in found]
-        is_more = is_more or more is not None
-    return rows, is_more
-
-
-def _index_key(partition: str, ended_at_ms: int, pk: str, sk: str) -> Item:
-    return {"dead_letter": partition, "ended_at_ms": ended_at_ms, "pk": pk, "sk": sk}
-
-
-def _read_runs(ports: Ports, rows: Sequence[Item]) -> Iterator[Run]:
-    """The runs as they stand; the index may be a moment behind the table."""
-    keys: list[Item] = [{"pk": row["pk"], "sk": row["sk"]} for row in rows]
-    for item in read_many(ports, TIMERS, keys):
-        if item is None or item["status"] != lifecycle.DEAD:
-            continue
-        try:
-            yield Run.from_item(item)
-        except Unreadable as error:
-            ports.signals.log("unreadable_dead_letter", why=str(error))
+def list_dead(ports: Ports, team: str, wanted: Wanted, *, limit: int, after: EndPlace | None) -> Shown[EndPlace, Run]:
+    """A page of a team's dead runs, newest death first. It may be short, or empty, and go on: what does not match has
+    been read as well."""
+    until_ms = wanted.until_ms - 1 if wanted.until_ms else LATEST_INSTANT_MS
+    ends = Ends(bad_end_partitions(team, lifecycle.DEAD), wanted.since_ms, until_ms, after)
+    return list_ends(
+        ports, ends, lambda run: run.status == lifecycle.DEAD and wanted.matches(run), limit=limit, bound=Bound()
+    )
 
 
 def replay_runs(ports: Ports, keys: Sequence[LedgerKey], order: Order) -> list[Replayed]:

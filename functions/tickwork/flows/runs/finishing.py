@@ -20,6 +20,7 @@ from tickwork.core.runs.endings import Failure
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger import versions
 from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.runs import waking
 from tickwork.ports import Ports
 
@@ -80,6 +81,7 @@ def note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int
         ports.signals.log("unsafe_run_not_repeated", ref=key.ref, reason=reason)
     if status == lifecycle.DEAD:
         ports.signals.count("runs.dead_lettered_total", team=key.team)
+    note_teams(ports, [key.team])
     note_outcome(ports, key, status, now_ms)
 
 

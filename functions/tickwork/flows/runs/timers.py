@@ -23,6 +23,7 @@ from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
 from tickwork.flows.ledger.reading import read_run
+from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.runs.client_keys import Asked, Known, claim, first_answers, place_of
 from tickwork.ports import Ports
 
@@ -181,6 +182,8 @@ def cancel_timer(ports: Ports, timer_id: str, reason: str = "cancelled") -> Run:
     now_ms = ports.clock.now_ms()
     result = commit(ports, pending.end_pending(key, lifecycle.CANCEL, reason, now_ms, ports.layout.retention_s))
     if isinstance(result, Committed):
+        if key.fire_at_ms <= now_ms:
+            note_teams(ports, [key.team])
         return get_timer(ports, timer_id) if result.item is None else Run.from_item(result.item)
     if result.only is None:
         raise NotFound(f"there is no timer {timer_id!r}", field="timer_id", remedy="check the id")

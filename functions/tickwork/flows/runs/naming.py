@@ -1,0 +1,118 @@
+"""Finding a run by one of its names: job and nominal time, a retry's ref, or a run_id of a job that is known.
+
+The ledger has no index of run ids, which are hashes: one would cost each life a write unit. A job's runs are found by
+job, so its run_id is looked for among their times.
+"""
+
+from __future__ import annotations
+
+from tickwork.core.errors import BadSchedule, NotFound
+from tickwork.core.ids import parse_one_shot_name, run_id_of, split_job_id
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.jobs import occurrences
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
+from tickwork.core.ledger.tables import BY_JOB, TIMERS
+from tickwork.core.ledger.writes import Item
+from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_status
+from tickwork.flows.runs import timers
+from tickwork.ports import Ports
+
+SAME_INSTANT_MAX = 20
+"""Items of one nominal instant that are looked at: one for each time its job was deleted and made anew before it."""
+
+RUN_ID_ROWS, RUN_ID_PAGES_MAX = 1_000, 10
+"""Of a job's runs among which a run_id is looked for: ten thousand, the newest first, at some 25 read units a page."""
+
+
+def find_run(ports: Ports, job_id: str, scheduled_at_ms: int | None) -> LedgerKey:
+    """The place of a job's run by its nominal instant, or of a one-shot's by its id alone. NotFound without one."""
+    _, name = split_job_id(job_id)
+    one_shot = parse_one_shot_name(name)
+    if scheduled_at_ms is None or (one_shot is not None and one_shot[2] * SECOND_MS == scheduled_at_ms):
+        return timers.timer_place(job_id)
+    return place_by_job(ports, job_id, scheduled_at_ms) or _place_by_index(ports, job_id, scheduled_at_ms)
+
+
+def place_by_job(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey | None:
+    """Where the job itself says its run is: its pending occurrence, or one it has fired since its last change. Read
+    consistently, while the index may not yet know of an item that a change has moved (cancelled-stays)."""
+    try:
+        job = read_job_to_plan(ports, job_id)
+        if job is None:
+            return None
+        upcoming = job.next_key(ports.layout.cell)
+        if upcoming is not None and upcoming.scheduled_at_ms == scheduled_at_ms:
+            return upcoming
+        if job.fired_through_ms < scheduled_at_ms:
+            return None
+        planned = occurrences.following(job, scheduled_at_ms - 1, ports.layout.shards)
+    except (BadSchedule, Unreadable):
+        return None
+    if planned is None or planned.scheduled_at_ms != scheduled_at_ms:
+        return None
+    place = job.occurrence_key(ports.layout.cell, planned)
+    return place if read_status(ports, place) not in (None, lifecycle.CANCELLED) else None
+
+
+def _place_by_index(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey:
+    position = {"job_id": job_id, "scheduled_at_ms": scheduled_at_ms + 1, "pk": " ", "sk": " "}
+    rows, _ = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=SAME_INSTANT_MAX, after=position, descending=True)
+    places: list[Item] = [
+        {"pk": row["pk"], "sk": row["sk"]} for row in rows if row["scheduled_at_ms"] == scheduled_at_ms
+    ]
+    if not places:
+        raise NotFound(
+            f"job {job_id!r} has no run of that time",
+            field="scheduled_at",
+            remedy="give the nominal time of one of its runs (GET /jobs/{id}/runs shows them)",
+        )
+    # A job that was deleted and made anew with another tolerance leaves a cancelled item beside the one that counts.
+    found = [item for item in read_many(ports, TIMERS, places) if item is not None]
+    live = [item for item in found if item["status"] != lifecycle.CANCELLED]
+    place = next(iter(live or found), places[0])
+    return parse_ledger_key(str(place["pk"]), str(place["sk"]))
+
+
+def run_of_ref(ports: Ports, key: LedgerKey) -> LedgerKey:
+    """The place of a run, given its own or that of one of its retries. NotFound when that retry is gone."""
+    if not key.kind:
+        return key
+    item = ports.store.get(TIMERS, key.as_item())
+    if item is None or "run_ref" not in item:
+        raise NotFound(
+            "there is no such retry (any more)", field="ref", remedy=f"give the run itself: {_without_retry(key)}"
+        )
+    return parse_ref(str(item["run_ref"]))
+
+
+def _without_retry(key: LedgerKey) -> str:
+    """The run that a retry's key is of, as a person names it."""
+    return LedgerKey(key.cell, key.shard, key.fire_at_ms, key.team, key.name, key.scheduled_at_ms).occurrence
+
+
+def find_run_id(ports: Ports, job_id: str, run_id: str) -> LedgerKey:
+    """The place of the run of a job that has this id. NotFound when none of its newest runs has it."""
+    _, name = split_job_id(job_id)
+    if parse_one_shot_name(name) is not None:
+        key = timers.timer_place(job_id)
+        if key.run_id == run_id:
+            return key
+        raise NotFound(f"timer {job_id!r} has another run_id", field="run", remedy="check the id")
+    position: Item | None = None
+    for _ in range(RUN_ID_PAGES_MAX):
+        rows, position = ports.store.query_index(
+            TIMERS, BY_JOB, job_id, limit=RUN_ID_ROWS, after=position, descending=True
+        )
+        times = {int(row["scheduled_at_ms"]) for row in rows}
+        found = next((at_ms for at_ms in times if run_id_of(job_id, at_ms) == run_id), None)
+        if found is not None:
+            return find_run(ports, job_id, found)
+        if position is None:
+            break
+    raise NotFound(
+        f"none of the {RUN_ID_ROWS * RUN_ID_PAGES_MAX:,} newest runs of job {job_id!r} has this run_id",
+        field="run",
+        remedy="check the job and the id; ended runs are kept for the retention time",
+    )
