@@ -80,9 +80,9 @@ more than as many in ten seconds, which is not enforced."""
 TABLE_UNITS_DEFAULT = 40_000
 """Read and write request units a second of an on-demand table, unless raised. DynamoDB developer guide, quotas."""
 
-CLIENT_TRIES, CLIENT_BACKOFF_MS = 3, 1_000
-"""botocore's standard mode as our clients have it (aws/wiring): a throttled call is tried again after up to 1 s and
-up to 2 s, and then is our flows' to handle."""
+CLIENT_TRIES, CLIENT_BACKOFF_MS = 2, 1_000
+"""botocore's standard mode as our clients have it (aws/wiring): a throttled call is tried again after up to 1 s, and
+then is our flows' to handle."""
 
 VCPU_MB = 1_769
 """Memory that comes with a whole vCPU. Lambda developer guide, memory."""

@@ -28,12 +28,8 @@ class Broken(BaseException):
         self.promise = promise
 
 
-PENDING: Final = frozenset({"a-list-shows-each-once", "a-list-ends"})
-"""Promises that the code is known to break: not judged until they are mended."""
-
-
 def hold(kept: object, promise: str, what: object) -> None:
-    if not kept and promise not in PENDING:
+    if not kept:
         raise Broken(promise, what)
 
 

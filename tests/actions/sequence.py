@@ -91,7 +91,7 @@ class Sequence:
         if self.world.at_ms // SECOND_MS - self._served_s() > STANDS_S_MAX:
             return
         self.world.at_ms += SECOND_MS
-        scanner, last = self.world.process(), self.rng.randint(1, 6)
+        scanner, last = self.world.process(), self.rng.randint(1, 9)
 
         def die() -> None:
             raise Killed

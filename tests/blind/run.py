@@ -4,7 +4,8 @@
 
 A bug is caught when its net ends with an error: a violation, a failing test, a crash. Before any bug is planted the
 nets have to pass on the code as it is, or what they say of a bug means nothing. One that runs out of time is told as
-such, and is not caught. Knows nothing of what the nets check.
+such, and is not caught. With a map (`tests.blind.reaching`) the simulator leaves out the seeds that never come to the
+changed statement, and `--seeds` says how many of the others are tried. Knows nothing of what the nets check.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
+
+from tests.blind.reaching import Map, changed_lines
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LEFT_OUT: Final = shutil.ignore_patterns(".git", ".venv*", ".tickwork", "node_modules", "cdk.out", "build", ".*_cache")
@@ -76,8 +79,11 @@ class Nets:
 
     seeds: int
     timeout_s: int
+    map: Map | None = None
 
-    def command(self, net: str) -> list[str]:
+    def command(self, net: str, copy: Path, bug: Bug | None) -> list[str]:
+        if net == "simulator" and self.map is not None and bug is not None:
+            return [sys.executable, "-m", "tests.blind.reaching", "--run", str(self._chosen(copy, bug, self.map))]
         if net == "simulator":
             seeds = ("--first", "0", "--seeds", str(self.seeds), "--violations", "1")
             return [sys.executable, "-m", "tests.simulator", *seeds]
@@ -85,12 +91,22 @@ class Nets:
             return [sys.executable, "-m", "tests.actions", "--seeds", str(self.seeds), "--differences", "1"]
         return [sys.executable, "-m", "pytest", *UNIT_PATHS, "-x", "-q", "-p", "no:cacheprovider"]
 
+    def _chosen(self, copy: Path, bug: Bug, known: Map) -> Path:
+        """A file with the seeds to try. What must be seen is judged only where all that come to the bug are tried."""
+        text = (ROOT / bug.file).read_text()
+        reaching = known.seeds_of(bug.file, text, changed_lines(text, bug.before, bug.after))
+        seeds = reaching[: self.seeds]
+        path = copy / "seeds.json"
+        of = len(known.seen) if len(seeds) == len(reaching) else 0
+        path.write_text(json.dumps({"seeds": seeds, "shown": known.shown_by_others(seeds), "of": of}))
+        return path
+
     def ask(self, net: str, copy: Path, bug: Bug | None) -> Seen:
         """Run a net in a copy. It gets a session of its own, so that one out of time ends with all that it started."""
         who, area = (bug.id, bug.area) if bug else ("-", "-")
         path = os.pathsep.join([str(copy / "functions"), str(copy)])
         process = subprocess.Popen(
-            self.command(net),
+            self.command(net, copy, bug),
             cwd=copy,
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.PIPE,
@@ -151,6 +167,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="bugs that are tried at once")
     parser.add_argument("--timeout-s", type=int, default=1_800, help="of one net for one bug")
     parser.add_argument("--skip-clean", action="store_true", help="do not run the nets on the code as it is first")
+    parser.add_argument("--map", type=Path, help="which seeds come to which line, at the commit as it is")
     parser.add_argument("--json", type=Path, help="where the results go (default: beside the list)")
     return parser.parse_args(given)
 
@@ -167,7 +184,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print(error)
         return 2
     names = ("simulator", "unit") if options.nets == "all" else (options.nets,)
-    nets = Nets(options.seeds, options.timeout_s)
+    nets = Nets(options.seeds, options.timeout_s, Map.read(options.map) if options.map else None)
     if not bugs or (not options.skip_clean and any(one.outcome != MISSED for one in _try_one(nets, names, None))):
         print("there is no such bug" if not bugs else "the nets do not pass on the code as it is")
         return 2

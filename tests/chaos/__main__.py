@@ -1,6 +1,8 @@
 """`make chaos MINUTES=5`: tickwork's real parts behind a proxy that injects faults, killed at random, under load.
 
-It ends with a report, and with status 0 only if nothing was lost and no run has two completed attempts.
+It ends with a report, and with status 0 only if nothing was lost and no run has two completed attempts. With
+`--broken` some part fails every call for all of the minutes, after a stretch without that, and whoever it does not
+touch must be on time.
 """
 
 from __future__ import annotations
@@ -14,11 +16,16 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from tests.chaos.clients import Client, JobClient, TimerClient, Told
+from tests.chaos.broken import Broken, neighbours, touched
+from tests.chaos.clients import BATCH_MAX_BROKEN, Client, JobClient, TimerClient, Told
+from tests.chaos.lags import gather, on_time
 from tests.chaos.parts import SETTINGS, Stack, draw_rules
 from tickwork.aws.wiring import dynamodb_client
 from tickwork.core.ledger.records import Run
@@ -37,43 +44,85 @@ def main() -> int:
     parser.add_argument("--proxy-python", type=Path, default=Path(".venv-chaos/bin/python"))
     parser.add_argument("--base-port", type=int, default=0, help="three ports from here on (default: free ones)")
     parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument(
+        "--broken",
+        type=Broken.read,
+        action="append",
+        default=[],
+        help="pool:NAME, table:NAME or shard:NUMBER",
+    )
+    parser.add_argument("--before", type=float, default=5.0, help="minutes until the part breaks, to compare with")
     parser.add_argument("--folder", type=Path, help="where state and logs are kept (default: a temporary one)")
     chosen = parser.parse_args()
     seed = chosen.seed if chosen.seed is not None else time.time_ns() // 1_000_000_000
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="tickwork-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"chaos for {chosen.minutes} minutes, seed {seed}, logs in {folder}", flush=True)
-    with Stack(folder, chosen.proxy_python.absolute(), chosen.base_port) as stack:
-        told = disturb(stack, chosen.minutes * 60, seed, chosen.clients)
+    pools = ("default", "bulk") if chosen.broken else ("default",)
+    with Stack(folder, chosen.proxy_python.absolute(), chosen.base_port, pools) as stack:
+        stretches = [Stretch(chosen.before * 60), Stretch(chosen.minutes * 60, chosen.broken)]
+        told = disturb(stack, stretches[not chosen.broken :], seed, chosen.clients, pools)
         settled_s = settle(stack, told)
-        return judge(stack, told, settled_s)
+        held = judge(stack, told, settled_s)
+        return held or (judge_lags(*stretches) if chosen.broken else 0)
 
 
-def disturb(stack: Stack, seconds: float, seed: int, clients_count: int) -> Told:
-    """Clients at work, faults that change, kills at random."""
-    rng, told, stopping = random.Random(seed), Told(), threading.Event()
-    clients: list[Client] = [TimerClient(f"t{n}", stack.api.url, seed, told, stopping) for n in range(clients_count)]
-    clients.append(JobClient("j0", stack.api.url, seed, told, stopping))
+@dataclass(slots=True)
+class Stretch:
+    """A part of a run, in which some parts are broken, or none."""
+
+    seconds: float
+    broken: Sequence[Broken] = ()
+    began_ms: int = 0
+    ended_ms: int = 0
+
+
+def disturb(
+    stack: Stack, stretches: Sequence[Stretch], seed: int, clients_count: int, pools: Sequence[str] = ("default",)
+) -> Told:
+    """Clients at work, faults that change, kills at random; and stretch by stretch what is broken."""
+    told, stopping = Told(), threading.Event()
+    about = (stack.api.url, seed, told, stopping, pools)
+    clients: list[Client] = [TimerClient(f"t{n}", *about) for n in range(clients_count)]
+    clients.append(JobClient("j0", *about))
     for client in clients:
+        client.batch_max = BATCH_MAX_BROKEN if any(stretch.broken for stretch in stretches) else client.batch_max
         client.start()
-    ends_s = time.monotonic() + seconds
-    weather_until_s = 0.0
     try:
-        while time.monotonic() < ends_s:
-            if time.monotonic() > weather_until_s:
-                stack.proxy.set_rules(draw_rules(rng))
-                weather_until_s = time.monotonic() + rng.uniform(10, 30)
-            time.sleep(rng.uniform(1, 6))
-            print(f"  killed {stack.kill_one(rng)}", flush=True)
-            stack.revive()
+        for stretch in stretches:
+            _live_through(stack, stretch, clients, seed, period_s=stretches[0].seconds)
     finally:
-        stopping.set()
         stack.proxy.set_rules([])
+        stopping.set()
     stack.revive()
     for client in clients:
         client.join(300)
         assert not client.is_alive(), f"client {client.name} does not end"
     return told
+
+
+def _live_through(stack: Stack, stretch: Stretch, clients: Sequence[Client], seed: int, period_s: float) -> None:
+    """The same faults and kills each period, drawn anew from the seed: so a stretch can be held against the first."""
+    ends_s = time.monotonic() + stretch.seconds
+    broken = [rule for part in stretch.broken for rule in part.rules(SETTINGS)]
+    for client in clients:
+        client.is_patient = not broken
+    stretch.began_ms = time.time_ns() // 1_000_000
+    print(f"broken: {', '.join(map(str, stretch.broken)) or 'nothing'}", flush=True)
+    while time.monotonic() < ends_s:
+        _weather(stack, broken, random.Random(seed), min(ends_s, time.monotonic() + period_s))
+    stretch.ended_ms = time.time_ns() // 1_000_000
+
+
+def _weather(stack: Stack, broken: list[dict[str, Any]], rng: random.Random, ends_s: float) -> None:
+    weather_until_s = 0.0
+    while time.monotonic() < ends_s:
+        if time.monotonic() > weather_until_s:
+            stack.proxy.set_rules([*broken, *draw_rules(rng)])
+            weather_until_s = time.monotonic() + rng.uniform(10, 30)
+        time.sleep(rng.uniform(1, 6))
+        print(f"  killed {stack.kill_one(rng)}", flush=True)
+        stack.revive()
 
 
 def settle(stack: Stack, told: Told) -> float:
@@ -124,6 +173,7 @@ def judge(stack: Stack, told: Told, settled_s: float) -> int:
         "jobs created (acknowledged)": len(told.jobs),
         "timers cancelled (acknowledged)": len(told.cancelled),
         "requests given up without an answer": told.unanswered,
+        "requests repeated when the broken part was whole": told.left,
         "runs in the ledger": len(runs),
         "dispatched (started at least once)": sum(run.attempt > 0 for run in runs.values()),
         "succeeded": statuses["succeeded"],
@@ -154,6 +204,30 @@ def judge(stack: Stack, told: Told, settled_s: float) -> int:
     print(f"{'tracebacks in the logs':58} {tracebacks}")
     wrong = lost or gaps or same_attempt or twice or started_cancelled or resurrected or unexplained or told.refused
     print("it did NOT hold" if wrong else "it held")
+    return int(bool(wrong))
+
+
+def judge_lags(before: Stretch, meanwhile: Stretch) -> int:
+    """Those that the broken parts touch are shown, the others judged."""
+    runs, parts = ledger(), meanwhile.broken
+    others = [run for run in runs if not touched(run, parts)]
+    groups = {
+        "touched": [run for run in runs if touched(run, parts)],
+        "others": others,
+        "others of a broken shard's slice": [run for run in others if neighbours(run.key, parts, SETTINGS.slices)],
+    }
+    print("lags in seconds (median, 19 of 20, 99 of 100), before / meanwhile:")
+    wrong: list[str] = []
+    for name, some in groups.items():
+        if not some:
+            continue
+        was, became = (gather(some, one.began_ms, one.ended_ms) for one in (before, meanwhile))
+        print(f"  {name}\n    before    {was.shown()}\n    meanwhile {became.shown()}")
+        if name != "touched":
+            wrong += [f"{name}: {what}" for what in on_time(was, became)]
+    for what in wrong:
+        print(f"  late: {what}")
+    print("the others were NOT on time" if wrong else "the others were on time")
     return int(bool(wrong))
 
 

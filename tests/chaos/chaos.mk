@@ -9,5 +9,5 @@ $(CHAOS)/.made: requirements/chaos.lock
 	@touch $@
 
 .PHONY: chaos
-chaos: $(VENV)/.dev $(MINISTACK)/.made $(CHAOS)/.made ## Chaos on real parts: faults, kill -9, load (MINUTES=5, SEED=...)
-	PYTHONPATH=. $(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --proxy-python $(CHAOS)/bin/python
+chaos: $(VENV)/.dev $(MINISTACK)/.made $(CHAOS)/.made ## Chaos on real parts: faults, kill -9, load (MINUTES=5, SEED=..., BROKEN="pool:bulk table:jobs")
+	PYTHONPATH=. $(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(addprefix --broken ,$(BROKEN)) --proxy-python $(CHAOS)/bin/python

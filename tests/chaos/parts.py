@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tickwork.local import endpoint
 from tickwork.local.endpoint import Endpoint
 from tickwork.settings import Settings
 
-SETTINGS = Settings(prefix="tickwork-chaos", shards=4, slices=2, pools="default", retention_days=7)
+SETTINGS = Settings(prefix="tickwork-chaos", shards=4, slices=2, pools="default,bulk", retention_days=7)
 ROOT = Path(__file__).parents[2]
 
 
@@ -149,7 +150,7 @@ def draw_rules(rng: random.Random) -> list[dict[str, Any]]:
 class Stack:
     """Everything, behind the proxy. `parts` are the ones to be killed."""
 
-    def __init__(self, folder: Path, chaos_python: Path, base_port: int) -> None:
+    def __init__(self, folder: Path, chaos_python: Path, base_port: int, pools: Sequence[str] = ("default",)) -> None:
         ports = [base_port + n if base_port else free_port() for n in range(3)]
         self.folder = folder
         self.effects = folder / "effects.sqlite"
@@ -161,15 +162,16 @@ class Stack:
         environ = endpoint.client_environ(ports[1]) | SETTINGS.to_environ()
         environ |= {"TICKWORK_API_URL": self.api.url, "EFFECTS": str(self.effects)}
         counted = [sys.executable, "-m", "tests.chaos.counted"]
-        worker = [*counted, "worker", f"{WORKER}:app", "--pool", "default"]
+        worker = [*counted, "worker", f"{WORKER}:app", "--pool"]
         self.parts = [
             Part(name, command, environ, folder / f"{name}.log")
             for name, command in (
                 ("api", [*counted, "serve", "api", "--port", str(ports[2])]),
                 ("windows-1", [*counted, "serve", "windows"]),
                 ("windows-2", [*counted, "serve", "windows"]),
-                ("worker-1", worker),
-                ("worker-2", worker),
+                ("worker-1", [*worker, "default"]),
+                ("worker-2", [*worker, "default"]),
+                *([("worker-bulk", [*worker, "bulk"])] if "bulk" in pools else []),
             )
         ]
 

@@ -128,6 +128,21 @@ def test_a_holder_that_was_cut_off_can_neither_renew_nor_release_nor_advance_wha
     assert stage.signals.counts["scheduler.dispatch_rejected_stale_token_total"] == 1
 
 
+def test_a_renewal_that_took_long_is_trusted_from_when_it_was_asked_for() -> None:
+    """F4: the lease it grants began before the answer came, and others may take the slice when that has lapsed."""
+    stage, _, _ = one_report_due()
+    stage.at_ms += SECOND_MS
+    slow = stage.process()
+    held = leasing.take(slow.ports, 0, stage.second, "A")
+    assert isinstance(held, leasing.Holding)
+    stage.at_ms += 4 * SECOND_MS
+    slow.after(lambda call: call.verb == "commit", lambda: slow.pause(8_500))
+    assert not leasing.keep(slow.ports, held), "it was renewed, eight and a half seconds ago"
+    assert not held.is_refused
+    stage.at_ms += 2 * SECOND_MS
+    assert isinstance(leasing.take(stage.process().ports, 0, stage.second, "B"), leasing.Holding)
+
+
 def test_a_wall_clock_set_back_by_two_hours_lengthens_no_trust_in_a_lease() -> None:
     """LEASE-05: trust is measured on the monotonic clock; the wall clock only says when to try."""
     stage, _, _ = one_report_due()

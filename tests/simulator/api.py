@@ -56,6 +56,8 @@ class SimApi:
         asked = body.get("runs") or answer["runs"]
         for one, run in zip(asked, answer["runs"], strict=True):
             if run.get("lease_until"):
+                token, claim = run.get("token") or one["token"], one.get("claim", "")
+                self._world.checks.ledger.granted(run["ref"], token, claim, one.get("attempt", 0))
                 until_ms = int(datetime.fromisoformat(run["lease_until"]).timestamp() * 1_000)
                 self._world.checks.ledger.promised(run["ref"], run.get("token") or one["token"], until_ms)
 

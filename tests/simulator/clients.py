@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_MS = 12 * SECOND_MS
 _TRIES_MAX = 4
+_PAUSE_ENDS_MS = 5 * SECOND_MS
+"""A pause that ends on a multiple of this ends just when most schedules are due."""
 
 
 def request(world: World, call: Callable[[Process], None], *, again: bool, ask: Ask | None = None) -> None:
@@ -161,6 +163,7 @@ def change_job(world: World, plan: JobPlan, change: ChangePlan) -> None:
 
 def pause_job(world: World, job_id: str, pause: PausePlan) -> None:
     until_ms = world.kernel.now_ms + pause.ends_after_ms if pause.ends_after_ms else 0
+    until_ms += -until_ms % _PAUSE_ENDS_MS if pause.ends_on_the_dot else 0
     ask = _ask(world, world.checks.told.pauses[job_id])
     ask.until_ms = until_ms or ask.until_ms
 

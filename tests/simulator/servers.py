@@ -10,10 +10,10 @@ from tests.simulator.elements import BROKEN, FLAKY, retries_after
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
-from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.flows.audit.reconciling import reconcile
@@ -72,6 +72,7 @@ def scan(world: World, messages: list[Message]) -> None:
             budget_ms = world.rng.randint(20, 800)
         held = {str(message.id): message.received for message in messages}
         again = TickBatch(process.ports).serve(held, budget_ms=budget_ms)
+        _check_taken(world, process, [json.loads(held[name].body) for name in again])
         for message in messages:
             if str(message.id) not in again:
                 queue.delete(message.id)
@@ -79,6 +80,19 @@ def scan(world: World, messages: list[Message]) -> None:
             world.checks.answered(process)
 
     Process(world, "scanner", body)
+
+
+def _check_taken(world: World, process: Process, ticks: list[dict[str, Any]]) -> None:
+    """A slice whose lease has lapsed is its dead owner's no more: the next who comes for what is due takes it (F7)."""
+    if process.gave_up:  # a call failed on the way
+        return
+    for tick in ticks:
+        slice_id = slice_key(world.cell, tick["slice"])
+        lease = world.tables.standing(LEASES, {"slice": slice_id})
+        if lease is None or not lease["owner"] or slice_id in process.tokens or tick["second"] <= lease["done"]:
+            continue
+        is_lapsed = max(lease["lease_until_ms"], tick["second"] * SECOND_MS) <= process.earliest_ms()
+        world.expect("bounded-lag", not is_lapsed, f"{process.name} left {slice_id} to an owner whose lease has lapsed")
 
 
 def work(world: World, queue: str, messages: list[Message]) -> None:
@@ -112,11 +126,12 @@ class _Work:
             self._declined(process, "start", started)
             return
         self._check_payload(key.ref, body, started.payload)
+        self.world.checks.ledger.granted(key.ref, started.run.token, request.claim, request.attempt)
         self.world.checks.ledger.promised(key.ref, started.run.token, started.run.lease_until_ms)
         self.world.seen["start granted" if started.run.attempt == 1 else "start granted again"] += 1
         if self.world.faults.strikes(self.world.rng, "faulty_worker"):
             self.world.seen["faulty_worker"] += 1
-            self._delete(process)
+            self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
         if self._work_on(process, key, started.run.token, lease_s):
             self._end(process, key, started.run.token)
 
@@ -213,7 +228,11 @@ class _Work:
             self.queue.delay(self.message.id, declined.retry_after_ms)
 
     def _delete(self, process: Process) -> None:
-        self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
+        def effect() -> None:
+            self.world.checks.ledger.given_up(process, self.message.body)
+            self.queue.delete(self.message.id)
+
+        self._try(process, "delete message", effect)
 
     def _try(self, process: Process, verb: str, effect: Callable[[], None]) -> None:
         """A call to the queue: if it fails, the message comes back, and is declined."""
@@ -224,10 +243,11 @@ class _Work:
 
 
 def _request(process: Process, key: LedgerKey, body: dict[str, Any]) -> StartRequest:
+    """A start by a worker that has other messages in its hands too: all of a host go by one name."""
     return StartRequest(
         key,
         process.ports.ids.unique(),
-        process.name,
+        f"worker-of-{process.host}",
         int(body["lease_s"]),
         int(body["attempt"]),
         parse_ref(body["retry_ref"]) if "retry_ref" in body else None,

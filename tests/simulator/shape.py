@@ -76,6 +76,7 @@ class PausePlan:
     at_ms: int
     ends_after_ms: int
     resume_at_ms: int
+    ends_on_the_dot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ def _pause(rng: Random, from_ms: int, until_ms: int) -> PausePlan:
     at_ms = _close_to_an_occurrence(rng, from_ms, until_ms)
     lasts_ms = rng.choice((3, 3, 8, 20, 60, 200)) * SECOND_MS
     ends_after_ms, resume_at_ms = rng.choice(((lasts_ms, 0), (0, at_ms + lasts_ms), (lasts_ms, at_ms + lasts_ms // 2)))
-    return PausePlan(at_ms, ends_after_ms, resume_at_ms)
+    return PausePlan(at_ms, ends_after_ms, resume_at_ms, ends_on_the_dot=lasts_ms % 20_000 == 0)
 
 
 def _close_to_an_occurrence(rng: Random, from_ms: int, until_ms: int) -> int:

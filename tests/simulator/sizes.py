@@ -9,7 +9,7 @@ from types import ModuleType
 
 from tickwork.core.runs import putting_off
 
-_WRITES_MIN = 46
+WRITES_MIN = 46
 """A step may record as many skips as `chain.SKIPS_PER_STEP_MAX`, and needs a few writes more: fewer would not fit."""
 
 SIZES: dict[str, int] = {
@@ -47,7 +47,7 @@ def turned_down(page: int) -> Iterator[None]:
     for name, times in SIZES.items() if page else ():
         for module in bounds(name):
             standing.append((module, name, getattr(module, name)))
-            setattr(module, name, page * times or _WRITES_MIN)
+            setattr(module, name, page * times or WRITES_MIN)
     try:
         yield
     finally:

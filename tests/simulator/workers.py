@@ -2,7 +2,8 @@
 over HTTP, and the handler for Lambda.
 
 One session is one worker process. It is started when there is something for its pool and nobody to take it, lives for a
-while, and is told to stop (or dies of a fault on the way): so histories have shutdowns in them.
+while, and is told to stop (or dies of a fault on the way): so histories have shutdowns in them. One that was told to
+stop is relied on no more: it may stand still in its last call for long, and another is started beside it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.queues import ready_queue
+from tickwork.core.ledger.tables import TIMERS
 from tickwork.testing.process import Process
 from tickwork.testing.queue import Message, SimReceiver
 from tickwork.testing.violation import Violation
 from tickwork.worker.app import App
-from tickwork.worker.context import Context, FailPermanently, RetryLater
+from tickwork.worker.context import Context, FailPermanently, LeaseLost, RetryLater
 from tickwork.worker.lambdas import lambda_handler
 from tickwork.worker.process import Worker, WorkerOptions
 from tickwork.worker.sources import LeaseSource, Source, SqsSource
@@ -45,7 +47,9 @@ _STALE_MS = 12 * SECOND_MS
 """How long after the next attempt began an earlier one may still be at work: a heartbeat's look, its longest call, a
 step of the job."""
 _FAILS_SHARE, _PERMANENT_SHARE = 0.2, 0.03
-_LAMBDA_MS = 25_000
+_LAMBDA_MS = (25_000, 25_000, 100_000)
+"""What a function may take: longer than the lease that a message asks for, sometimes."""
+_LAMBDA_SPARE_MS = 3_000
 _LEASE_S, _LEASE_WAIT_S = 30, 5
 
 
@@ -66,11 +70,16 @@ class Session:
     def __init__(self, world: World, pool: str) -> None:
         self._world, self._pool = world, pool
         self._worker: Worker | None = None
+        self._is_leaving = False
         self.process = Process(world, "real-worker", self._run)
 
     @property
     def is_over(self) -> bool:
         return self.process.state != "running"
+
+    @property
+    def is_relied_on(self) -> bool:
+        return not self.is_over and not self._is_leaving
 
     def _run(self, process: Process) -> None:
         world = self._world
@@ -104,7 +113,7 @@ class Session:
                 wait_s=_LEASE_WAIT_S,
                 handlers=handlers,
             )
-        sqs: Any = SimSqsClient(process, ready_queue(self._pool))
+        sqs: Any = SimSqsClient(self._world, process, ready_queue(self._pool))
         return SqsSource(
             queue_url=self._pool,
             sqs=sqs,
@@ -117,6 +126,7 @@ class Session:
         )
 
     def _stop(self) -> None:
+        self._is_leaving = True
         if self._worker is not None and not self.is_over:
             self._world.trace(self.process.name, "STOP", "")
             Process(self._world, "signal", lambda _: self._tell())
@@ -129,9 +139,8 @@ class Session:
 
     def _look(self) -> None:
         """Whatever has become of this one: while there is something to take, somebody takes it."""
-        if self.is_over:
-            call_somebody(self._world, self._pool)
-        else:
+        call_somebody(self._world, self._pool)
+        if not self.is_over:
             self._world.kernel.at(self._world.kernel.now_ms + _LOOK_MS, self._look)
 
 
@@ -139,15 +148,16 @@ def call_somebody(world: World, pool: str) -> None:
     """See to it that there is a worker, if there is something in the queue that can be taken."""
     queue = world.queues[ready_queue(pool)]
     session = world.sessions.get(pool)
-    if session is not None and not session.is_over:
+    if session is not None and session.is_relied_on:
         return
     now_ms = world.kernel.now_ms
     if any(message.visible_at_ms <= now_ms for message in queue.messages.values()):
         world.sessions[pool] = Session(world, pool)
 
 
-def make_app(world: World) -> App:
-    """The team's code: it takes its time, looks whether it has to stop, and sometimes fails."""
+def make_app(world: World, ends_ms: int = 0) -> App:
+    """The team's code: it takes its time, looks whether it has to stop, and sometimes fails. `ends_ms`: of the function
+    that it runs in."""
     app = App()
 
     @app.job("job")
@@ -160,7 +170,7 @@ def make_app(world: World) -> App:
         while left_ms > 0:
             wait([], min(left_ms, _STEP_MS) / 1_000)
             left_ms -= _STEP_MS
-            ctx.check()
+            _check_stopped(world, ctx, ends_ms)
             _check_may_work(world, ctx)
         drawn = rng.random()
         if world.faults.off or drawn >= _FAILS_SHARE:
@@ -175,6 +185,23 @@ def make_app(world: World) -> App:
     if world.faults.off or world.apart.random() < _HAS_NEW_SHARE:
         app.job(NEW_HANDLER)(job)
     return app
+
+
+def _check_stopped(world: World, ctx: Context, ends_ms: int) -> None:
+    """Nothing beats in a function: its lease must last as long as it does, or what takes longer is never done."""
+    try:
+        ctx.check()
+    except LeaseLost:
+        items = (item for item in world.tables.items(TIMERS) if item.get("token") == ctx.token)
+        limited = any(item.get("stop_at_ms") for item in items if _run_id(item) == ctx.run_id)
+        if world.kernel.now_ms + _LAMBDA_SPARE_MS < ends_ms and not limited:
+            what = f"{ctx.run_id} was stopped for its lease {ends_ms - world.kernel.now_ms} ms before its function ends"
+            world.fail(Violation("bounded-attempts", what))
+        raise
+
+
+def _run_id(item: dict[str, Any]) -> str:
+    return parse_ref(f"{item['pk']}|{item['sk']}").run_id
 
 
 def _check_may_work(world: World, ctx: Context) -> None:
@@ -198,8 +225,8 @@ type Entry = dict[str, Any]
 class SimSqsClient:
     """The calls of an SQS client that a worker makes, as its process sees them."""
 
-    def __init__(self, process: Process, queue: str) -> None:
-        self._process, self._name = process, queue
+    def __init__(self, world: World, process: Process, queue: str) -> None:
+        self._world, self._process, self._name = world, process, queue
         self._queue = process.world.queues[queue]
 
     def receive_message(
@@ -229,7 +256,12 @@ class SimSqsClient:
         }
 
     def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
-        return self._batch("DeleteMessageBatch", Entries, lambda entry: self._queue.delete(int(entry["ReceiptHandle"])))
+        return self._batch("DeleteMessageBatch", Entries, lambda entry: self._delete(int(entry["ReceiptHandle"])))
+
+    def _delete(self, number: int) -> None:
+        if (message := self._queue.messages.get(number)) is not None:
+            self._world.checks.ledger.given_up(self._process, message.body)
+        self._queue.delete(number)
 
     def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         def show(entry: dict[str, Any]) -> None:
@@ -271,18 +303,20 @@ class SimSqsClient:
 def invoke_lambda(world: World, messages: list[Message]) -> None:
     """One invocation of a Lambda worker with a batch; the event source deletes those that did not fail."""
     queue = world.queues[ready_queue("lambda")]
+    may_take_ms = world.apart.choice(_LAMBDA_MS)
 
     def body(process: Process) -> None:
         began_ms = process.monotonic_ms()
         context: Any = SimpleNamespace(
             function_name="worker",
             aws_request_id=process.name,
-            get_remaining_time_in_millis=lambda: max(0, began_ms + _LAMBDA_MS - process.monotonic_ms()),
+            get_remaining_time_in_millis=lambda: max(0, began_ms + may_take_ms - process.monotonic_ms()),
         )
-        world.kernel.at(world.kernel.now_ms + _LAMBDA_MS, process.end)  # Lambda kills what takes longer
+        world.kernel.at(world.kernel.now_ms + may_take_ms, process.end)  # Lambda kills what takes longer
         api: Any = SimApi(world)
-        sqs: Any = SimSqsClient(process, queue.name)
-        handle = lambda_handler(make_app(world), api=api, sqs=sqs, queue_url=queue.name)
+        sqs: Any = SimSqsClient(world, process, queue.name)
+        ends_ms = world.kernel.now_ms + may_take_ms
+        handle = lambda_handler(make_app(world, ends_ms), api=api, sqs=sqs, queue_url=queue.name)
         records = [
             {
                 "messageId": str(message.id),
@@ -296,6 +330,7 @@ def invoke_lambda(world: World, messages: list[Message]) -> None:
         world.seen["lambda batch"] += 1
         for message in messages:
             if str(message.id) not in failed:
+                world.checks.ledger.given_up(process, message.body)
                 queue.delete(message.id)
 
     Process(world, "lambda", body)

@@ -18,7 +18,7 @@ from tests.simulator.elements import pools_of
 from tests.simulator.parts import ONLY_BROKEN_SEEDS, PENDING_ISOLATION, Part, draw_parts
 from tests.simulator.pools import make_queues
 from tests.simulator.shape import CELL, POOL, Shape, draw_shape
-from tests.simulator.sizes import turned_down
+from tests.simulator.sizes import WRITES_MIN, turned_down
 from tests.simulator.threads import mapped_threads
 from tests.simulator.vandals import RETENTION_S
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
@@ -73,6 +73,8 @@ class World:
         self.off: set[str] = set()
         self.api_down_until_ms = 0
         self.tables = WatchedStore((TIMERS, JOBS, CALENDARS) if "stale_index" in self.classes else (JOBS,))
+        if self.shape.page:
+            self.tables.writes_max = WRITES_MIN
         self.seen: Counter[str] = Counter()
         self.timeline, self.metrics = timeline, metrics
         self.violation: Violation | None = None

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-# A call that hangs is worse than one that fails: a window has 10 s of lease.
+# A call that hangs is worse than one that fails: a window has 10 s of lease, and waits on one call at a time. After a
+# throttle botocore pauses for up to a second, then two, then four: three repeats kept a window for up to seven seconds
+# at a table that is throttled all along, and all that its slice had due meanwhile. The flows repeat what is worth it.
 _CONFIG = Config(
     connect_timeout=2,
     read_timeout=5,
-    retries={"mode": "standard", "max_attempts": 3},
+    retries={"mode": "standard", "total_max_attempts": 2},
     max_pool_connections=32,
     # The parameters are made by our stores alone, which are tested; checking them takes as long as all the rest.
     parameter_validation=False,

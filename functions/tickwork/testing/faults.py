@@ -6,7 +6,7 @@ that its rate is drawn from where it is on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 CLASSES: dict[str, tuple[float, float]] = {
@@ -67,6 +67,12 @@ CLASSES_ALONE: dict[str, tuple[float, float]] = {"sigterm": (0.3, 1.0)}
 CALL_FAULTS = ("crash_before", "crash_after", "pause_before", "pause_after", "throttle")
 COMMIT_FAULTS = ("conflict", "unknown_lost", "unknown_done", "unknown_late")
 
+CALL, COMMIT, RARE_COMMIT = "call", "commit", "rare_commit"
+RARE_TIMES = 10
+RARE_SHARE_MAX = 0.5
+"""At a commit that few histories have, faults strike so many times as often, up to half the time: what goes wrong there
+is otherwise met by one seed in thousands."""
+
 type Table = tuple[float, tuple[tuple[float, str], ...]]
 """The sum of the rates, and the classes with their cumulated rates."""
 
@@ -88,15 +94,17 @@ class Faults:
     jump_ms: int = 0
     """By how much a host's clock jumps, forward or back, and later back again. `skew_max_ms` has it in it."""
     off: bool = False
-    call_table: Table = (0.0, ())
-    commit_table: Table = (0.0, ())
+    tables: dict[str, Table] = field(default_factory=dict)
+    """By what a call is."""
 
     def __post_init__(self) -> None:
         self._set_tables()
 
     def _set_tables(self) -> None:
-        self.call_table = self._table(CALL_FAULTS)
-        self.commit_table = self._table(CALL_FAULTS + COMMIT_FAULTS)
+        total, steps = at_commits = self._table(CALL_FAULTS + COMMIT_FAULTS)
+        times = min(RARE_TIMES, RARE_SHARE_MAX / total) if total else 1.0
+        at_rare = total * times, tuple((bound * times, name) for bound, name in steps)
+        self.tables = {CALL: self._table(CALL_FAULTS), COMMIT: at_commits, RARE_COMMIT: at_rare}
 
     def _table(self, names: tuple[str, ...]) -> Table:
         total, steps = 0.0, []
@@ -117,9 +125,9 @@ class Faults:
         rate = self.rates.get(name)
         return rate is not None and rng.random() < rate
 
-    def draw(self, rng: Random, table: Table) -> str | None:
+    def draw(self, rng: Random, kind: str) -> str | None:
         """The fault of one port call, mostly None: one draw for all classes, so that a call costs one."""
-        total, steps = table
+        total, steps = self.tables[kind]
         if not total:
             return None
         drawn = rng.random()

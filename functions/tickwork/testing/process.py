@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import getcurrent, greenlet
 
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled, WorldError
-from tickwork.testing.faults import pause_ms
+from tickwork.testing.faults import CALL, pause_ms
 from tickwork.testing.ports import sim_ports
 from tickwork.testing.violation import Violation
 
@@ -143,13 +143,12 @@ class Process(_HostClocks):
             raise Crashed
         world.kernel.park(_LATENCIES_MS[int(world.rng.random() * 10)])
 
-    def call[T](self, verb: str, detail: object, effect: Callable[[], T], *, commits: bool = False) -> T:
+    def call[T](self, verb: str, detail: object, effect: Callable[[], T], kind: str = CALL) -> T:
         """One port call: park, let the swarm decide, take effect, perhaps park again."""
         world = self.world
         world.port_calls += 1
         self.park()
-        faults = world.faults
-        fault = faults.draw(world.rng, faults.commit_table if commits else faults.call_table)
+        fault = world.faults.draw(world.rng, kind)
         if fault is not None:
             return self._faulty(fault, verb, detail, effect)
         result = effect()

@@ -46,15 +46,12 @@ class Source(Protocol):
 
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Their leases were extended. Must not block."""
-        ...
 
     def drop(self, deliveries: Sequence[Delivery]) -> None:
         """They are of no more use."""
-        ...
 
     def give_back(self, deliveries: Sequence[Delivery], seconds: int) -> None:
         """The platform has taken them back: whoever asks may have them after so many seconds."""
-        ...
 
     def close(self) -> None: ...
 

@@ -31,6 +31,7 @@ class ChainChecks:
         self._world = world
         self._items: dict[tuple[str, int], Item] = {}
         self._calendars: dict[str, list[tuple[int, Calendar]]] = defaultdict(list)
+        self._since_ms: dict[str, int] = {}
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -39,6 +40,10 @@ class ChainChecks:
             self._world.seen[f"job {before['status']} -> {after['status']}"] += 1
         if before is not None and before["version"] == after["version"]:
             self._check_same(process, before, after)
+            self._check_since(process, before, after)
+            self._check_order(process, before, after)
+        elif before is not None and before["schedule"] != after["schedule"]:
+            self._since_ms[after["job_id"]] = process.earliest_ms()
         if before is None or before["next_scheduled_at_ms"] == after["next_scheduled_at_ms"]:
             return
         if before["status"] != "active" or after["status"] not in ("active", "finished", "error"):
@@ -65,6 +70,27 @@ class ChainChecks:
         if changed:
             what = f"{process.name} changed {changed} of {after['job_id']} without a new version"
             raise Violation("chain-unbroken", what)
+
+    def _check_order(self, process: Process, before: Item, after: Item) -> None:
+        """Jitter spreads an occurrence up to the next one, and never beyond: they do not change places (T5). One that a
+        change has kept goes by the schedule before it."""
+        if self._world.checks.told.changes[after["job_id"]]:
+            return
+        at_ms, fire_ms = after["next_scheduled_at_ms"], before["next_fire_at_ms"]
+        if (
+            at_ms > before["next_scheduled_at_ms"]
+            and fire_ms > at_ms
+            and before["planned_with"] == after["planned_with"]
+        ):
+            what = f"{process.name} went on to {at_ms} of {after['job_id']}, and the one before it is due at {fire_ms}"
+            raise Violation("chain-unbroken", what)
+
+    def _check_since(self, process: Process, before: Item, after: Item) -> None:
+        """Nobody has asked for what a schedule names of the time before the job got it."""
+        last, since_ms = after["next_scheduled_at_ms"], self._since_ms.get(after["job_id"], 0)
+        if last and last != before["next_scheduled_at_ms"] and last <= since_ms:
+            what = f"{process.name} went on to {last} of {after['job_id']}, whose schedule is of {since_ms}"
+            raise Violation("one-run", what)
 
     def _check_change(self, process: Process, before: Item) -> None:
         """A change of the definition gives up only what was not due yet when it was asked for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
@@ -61,6 +62,8 @@ class LedgerChecks:
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
         self._given_up_ms: dict[tuple[str, int], int] = {}
+        self._claims: dict[tuple[str, int], str] = {}
+        self._carriers: dict[str, int] = {}
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -78,6 +81,7 @@ class LedgerChecks:
         self._check_owner(process, ref, before, after)
         self._check_handed_back(process, ref, before, after)
         self._check_counted(process, ref, before, after)
+        self._check_bound(process, ref, after)
         if now == "pending":
             self.cancelled.discard(ref)
             self.never_fired.discard(ref)
@@ -120,6 +124,35 @@ class LedgerChecks:
         if is_forsaken and not self._world.classes & _EXCUSES:
             raise Violation("bounded-lag", f"{process.name} had to wake {ref}, though no message of it was lost")
 
+    def granted(self, ref: str, token: int, claim: str, attempt: int) -> None:
+        """A start was answered with a grant: no other claim has been told that it holds this attempt. A worker that
+        asks again for the answer that it missed names the claim of its first try. `attempt` is the message's."""
+        if claim:
+            self._carriers[ref] = max(attempt, self._carriers.get(ref, 0))
+        if claim and self._claims.setdefault((ref, token), claim) != claim:
+            raise Violation("one-attempt-running", f"attempt {token} of {ref} was granted to two claims")
+
+    def given_up(self, process: Process, body: str) -> None:
+        """A worker deletes a message: nothing that it was to start, or is to bring back if its worker dies, may be left
+        (W2). One that a later attempt's message has taken over from is of no more use."""
+        try:
+            message = read_ready(body)
+        except (ValueError, RecursionError):
+            return
+        ref, attempt = str(message["ref"]), int(message["attempt"])
+        pk, _, sk = ref.partition("|")
+        item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or {}
+        if item.get("job_id") and self._world.checks.told.deletions[item["job_id"]]:
+            return  # of a job that was made anew since
+        needed_from = {
+            "pending": 1,
+            "waiting": item.get("attempt", 0) + 1,
+            "running": self._carriers.get(ref, attempt + 1),
+        }
+        if attempt >= needed_from.get(str(item.get("status")), attempt + 1):
+            what = f"{process.name} deleted the message of attempt {attempt} of {ref}, which is {item['status']}"
+            raise Violation("no-lost-timer", what)
+
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""
         self._promised_ms[ref, token] = min(until_ms, self._given_up_ms.get((ref, token), until_ms))
@@ -158,6 +191,13 @@ class LedgerChecks:
         ended = len(after.get("attempts", ()))
         if ended != after.get("attempt", 0) - (after["status"] == "succeeded") and "run_ref" not in after:
             raise Violation("every-end-recorded", f"{process.name}: {ref} ended with {ended} attempts on record")
+
+    def _check_bound(self, process: Process, ref: str, after: Item) -> None:
+        """A lease ends with the time that its attempt may take, whoever extends it."""
+        stop_at_ms = after.get("stop_at_ms")
+        if after["status"] == "running" and stop_at_ms and after["lease_until_ms"] > stop_at_ms:
+            what = f"{process.name} leased {ref} until {after['lease_until_ms']}, and it may run until {stop_at_ms}"
+            raise Violation("bounded-attempts", what)
 
     def _check_owner(self, process: Process, ref: str, before: Item | None, after: Item) -> None:
         """A process may have been granted a token, have paused, and ask again: it then takes over, or ends, the attempt

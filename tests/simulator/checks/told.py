@@ -62,7 +62,7 @@ class Told:
     def may_be_paused(self, job_id: str, scheduled_at_ms: int, slack_ms: int) -> bool:
         """Whether any pause that was asked for may cover an occurrence."""
         return any(
-            pause.asked_ms - slack_ms <= scheduled_at_ms < pause.until_ms + slack_ms
+            pause.asked_ms - slack_ms <= scheduled_at_ms < pause.until_ms  # an instant that was named, by no clock
             and not self._was_resumed(job_id, pause, scheduled_at_ms, slack_ms)
             for pause in self.pauses[job_id]
         )

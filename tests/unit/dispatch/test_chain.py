@@ -192,6 +192,16 @@ def test_after_an_outage_a_pause_and_the_policy_decide_together(
     assert (step.next.scheduled_at_ms - NOW_MS) // EVERY == next_minute
 
 
+def test_a_pause_goes_by_the_nominal_time_wherever_jitter_has_put_the_occurrence() -> None:
+    """F12: what is due before a pause runs though it fires within it, and what is due within is skipped after it."""
+    spread = Next(NOW_MS, NOW_MS + 20_000, 0)
+    later = replace(JOB, pauses=(Pause("ops", "maintenance", NOW_MS + 5_000, NOW_MS + 40_000),))
+    assert chain.plan_step(later, spread, NOW_MS + 20_500, 1).fires
+    over = replace(JOB, pauses=(Pause("ops", "maintenance", NOW_MS - 5_000, NOW_MS + 10_000),))
+    step = chain.plan_step(over, spread, NOW_MS + 20_500, 1)
+    assert [skipped.reason for skipped in step.skipped] == ["paused by ops: maintenance"]
+
+
 @given(st.lists(st.tuples(st.integers(1, 100), st.booleans()), max_size=30))
 def test_of_any_pauses_and_resumes_at_most_one_is_in_force_and_none_is_forgotten(calls: list[tuple[int, bool]]) -> None:
     pauses: tuple[Pause, ...] = ()

@@ -30,8 +30,8 @@ from tickwork.store.dynamodb import DynamoStore
 
 KEY = {"pk": "main#001#7", "sk": "05#shop"}
 WIRE_KEY = {"pk": {"S": "main#001#7"}, "sk": {"S": "05#shop"}}
-TRIES = 4
-"""Of the client by itself (tickwork.aws.wiring): three repetitions."""
+TRIES = 2
+"""Of the client by itself (tickwork.aws.wiring): one repetition."""
 
 
 # --- reads ----------------------------------------------------------------------------------------------------------

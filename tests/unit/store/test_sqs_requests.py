@@ -13,7 +13,7 @@ from tickwork.ports import InMessage, OutMessage, SendReport
 
 URL = "http://127.0.0.1:1/1/t-ready-a"
 FOUND = {"QueueUrl": URL}
-TRIES = 4
+TRIES = 2
 """Of the client by itself (tickwork.aws.wiring)."""
 BYTES_OF_A_BATCH_ONCE = 262_144
 """What SQS took in a batch until August 2025, and an emulator may still; today it is 1 MiB."""
