@@ -59,7 +59,7 @@ class _Handler(HttpHandler):
             runs = self.world.lease(most, lease_s, wait_s, self._is_open, body.get("handlers"))
             return {"runs": runs, "waited_ms": int((time.monotonic() - asked_s) * 1000)}
         if self.path == "/runs:unhandled":
-            return {"counted": len(body["runs"])}
+            return {"runs": [{"ref": entry["ref"], "accepted": True} for entry in body["runs"]]}
         calls: dict[str, Callable[[Any], Any]] = {
             "/runs:start": lambda entry: self.world.start(body["worker"], entry),
             "/runs:heartbeat": self.world.heartbeat,

@@ -238,13 +238,13 @@ class LeaseSource:
             answer = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)
             runs = answer["runs"]
         except (ApiUnreachable, ApiRefused) as error:
+            if isinstance(error, ApiRefused) and is_about_handlers(error):
+                self._handlers = None  # an older platform: a run of a handler that is not here then fails here
+                return []
             if isinstance(error, ApiRefused) and error.is_permanent:
                 log.error("lease refused: it will not get better", extra={"facts": {"error": str(error)}})
                 raise  # ends the worker, when what runs has finished
             log.warning("lease failed", extra={"facts": {"error": str(error)}})
-            if isinstance(error, ApiRefused) and is_about_handlers(error):
-                self._handlers = None  # an older platform: a run of a handler that is not here then fails here
-                return []
             self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
             return []
         if not runs:  # as many as may have waited already: the rest of the wait is ours

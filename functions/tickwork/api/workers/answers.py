@@ -79,8 +79,16 @@ class ReleaseAnswer(TypedDict):
     """In the order of the request."""
 
 
+class CountedRun(TypedDict):
+    """It is noted that the run was left to others."""
+
+    ref: str
+    accepted: Literal[True]
+
+
 class UnhandledAnswer(TypedDict):
-    counted: int
+    runs: list[CountedRun | DeclinedRun]
+    """In the order of the request."""
 
 
 class LeasedRun(TypedDict):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tickwork.api.fields import Batch, Unread
 from tickwork.api.workers.answers import DeclinedRun
-from tickwork.core.errors import InvalidField, WorldError
+from tickwork.core.errors import InvalidField, NotFound, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.runs.attempts import Declined
 from tickwork.flows.runs import isolating
@@ -69,6 +69,9 @@ def _alone[Answer: Mapping[str, Any]](
     """One entry; whatever fails, fails this entry and not its neighbours."""
     try:
         answered = answer()
+    except NotFound:
+        # Another team's: not this worker's to start, and not its message's to be deleted by it.
+        return _declined(ref, Declined(isolating.NOT_YOURS, discard=False, retry_after_ms=SECOND_MS))
     except WorldError as error:
         ports.signals.count("runs.calls_busy_total")
         ports.signals.log("run_call_busy", ref=ref, error=repr(error))

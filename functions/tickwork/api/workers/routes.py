@@ -14,6 +14,7 @@ from tickwork.api.places import key_of
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.workers.answers import (
     CompleteAnswer,
+    CountedRun,
     EndedRun,
     ExtendedLease,
     GrantedRun,
@@ -36,6 +37,7 @@ from tickwork.api.workers.bodies import (
     StartIn,
     StartOneIn,
     UnhandledIn,
+    UnhandledOneIn,
 )
 from tickwork.api.workers.entries import each
 from tickwork.core.errors import InvalidField, NotFound
@@ -72,18 +74,24 @@ def release_runs(call: Call[ReleaseIn, NoQuery]) -> tuple[int, ReleaseAnswer]:
 
 def count_unhandled_runs(call: Call[UnhandledIn, NoQuery]) -> tuple[int, UnhandledAnswer]:
     """Say which runs were left to other workers, for this one lacks their handler. Nothing is written."""
-    for one in call.body.runs:
-        pulling.tell_unhandled(call.ports, one.ref, one.handler, call.body.worker)
-    return 200, {"counted": len(call.body.runs)}
+    body = call.body
+    return 200, {"runs": each(call.ports, body, body.runs, _key_of, partial(_count_unhandled, call))}
+
+
+def _count_unhandled(call: Call[UnhandledIn, NoQuery], one: UnhandledOneIn, key: LedgerKey) -> CountedRun:
+    if not call.actor.reaches(key.team):
+        raise NotFound("there is no such run", field="ref")
+    pulling.tell_unhandled(call.ports, one.ref, one.handler, call.body.worker)
+    return {"ref": one.ref, "accepted": True}
 
 
 def lease_runs(call: Call[LeaseIn, NoQuery]) -> tuple[int, LeaseAnswer]:
     """Take started runs from a pool, without access to its queue."""
     ports, body = call.ports, call.body
     asked_ms = ports.clock.monotonic_ms()
-    lease = pulling.lease_runs(
-        ports, call.path["pool"], Asking(body.worker, body.max, body.lease_s, body.wait_s, _handlers_of(body))
-    )
+    handlers = None if body.handlers is None else frozenset(body.handlers)
+    asked = Asking(body.worker, body.max, body.lease_s, body.wait_s, handlers, call.actor.reaches)
+    lease = pulling.lease_runs(ports, call.path["pool"], asked)
     # Read before what is left of the leases: the worker adds the two up, and may not come to more than there is.
     waited_ms = ports.clock.monotonic_ms() - asked_ms
     runs = [told for one in lease.runs if (told := _leased(ports, one)) is not None]
@@ -91,10 +99,6 @@ def lease_runs(call: Call[LeaseIn, NoQuery]) -> tuple[int, LeaseAnswer]:
     if lease.retry_after_s:
         answer["retry_after_s"] = lease.retry_after_s
     return 200, answer
-
-
-def _handlers_of(body: LeaseIn) -> frozenset[str] | None:
-    return None if body.handlers is None else frozenset(body.handlers)
 
 
 def _leased(ports: Ports, one: Leased) -> LeasedRun | None:
@@ -188,7 +192,7 @@ def _release(ports: Ports, one: ReleaseOneIn, key: LedgerKey) -> ReleasedRun | D
     return {"ref": one.ref, "accepted": True, "status": result.status}
 
 
-def _key_of(one: BeatOneIn | CompleteOneIn | ReleaseOneIn, where: str) -> LedgerKey:
+def _key_of(one: BeatOneIn | CompleteOneIn | ReleaseOneIn | UnhandledOneIn, where: str) -> LedgerKey:
     return key_of(one.ref, f"{where}ref")
 
 

@@ -9,11 +9,11 @@ its receipt back, or else by the start that it then meets. A crash
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tickwork.core.errors import WorldError
+from tickwork.core.errors import NotFound, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
@@ -43,13 +43,14 @@ class Leased:
 @dataclass(frozen=True, slots=True)
 class Asking:
     """What a worker asks for: at most so many runs, of handlers that it has (None: it does not say), with leases of
-    `lease_s` (None: each run's own), waiting up to `wait_s` for the first."""
+    `lease_s` (None: each run's own), waiting up to `wait_s` for the first. `reaches`: whether a team's runs are its."""
 
     worker: str
     limit: int
     lease_s: int | None
     wait_s: int
     handlers: frozenset[str] | None = None
+    reaches: Callable[[str], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,8 @@ def _left_to_others(ports: Ports, pool: str, message: InMessage, asked: Asking) 
         body = read_ready(message.body)
     except ValueError:
         return False  # told where it is started
-    if body["handler"] in asked.handlers:
-        return False
+    if body["handler"] in asked.handlers or not asked.reaches(parse_ref(body["ref"]).team):
+        return False  # another team's is not hidden from that team's workers
     hide(ports, receipt_of(pool, message.receipt), unhandled_wait_s(message.receives))
     tell_unhandled(ports, body["ref"], body["handler"], asked.worker)
     return True
@@ -135,6 +136,9 @@ def start_message(ports: Ports, pool: str, message: InMessage, worker: str, leas
         return Settled(kept=True)
     try:
         result = worker_calls.start(ports, _request(ports, body, worker, lease_s), body.get("payload_id"))
+    except NotFound:
+        hide(ports, receipt, 0)  # another team's, in a pool that several share: theirs to take, at once
+        return Settled(kept=True)
     except WorldError as error:
         ports.signals.log("lease_busy", ref=body["ref"], error=repr(error))
         hide(ports, receipt, BUSY_S)
