@@ -54,7 +54,7 @@ setup-dev: $(VENV)/.dev $(MINISTACK)/.made ## Make the environments that the tes
 # --- running ----------------------------------------------------------------------------------------------------
 
 .PHONY: run
-run: setup ## Run tickwork on this machine, with a demo (PORT, ENDPOINT_PORT); Ctrl-C ends it
+run: setup ## Run tickwork on this machine, with a demo (PORT, ENDPOINT_PORT, AUTH=on); Ctrl-C ends it
 	@trap '' INT; exec $(BIN)/python -m tickwork.local.tether $$PPID 45 tickwork.cli.main \
 		dev --demo --port $(PORT) --endpoint-port $(ENDPOINT_PORT)
 

@@ -22,6 +22,7 @@ from tickwork.api.problems import Kind, kind_of, kinds_of
 from tickwork.api.routing import AnyRoute
 from tickwork.api.table import CHAPTERS, ROUTES
 from tickwork.core import errors
+from tickwork.core.access.api_keys import PATTERN
 
 ROOT = Path(__file__).parents[2]
 _REF = "#/components/schemas/{model}"
@@ -48,13 +49,13 @@ def document() -> Json:
         "openapi": "3.1.0",
         "info": {"title": "tickwork", "version": _version(), "description": INTRODUCTION},
         "servers": [{"url": "http://127.0.0.1:8787", "description": "`make run`; deployed: the stack's `ApiUrl`"}],
-        "security": [{}, {"sigv4": []}],
+        "security": [{}, {"sigv4": []}, {"key": []}],
         "tags": [{"name": chapter} for chapter in CHAPTERS],
         "paths": paths,
         "components": {
             "schemas": schemas,
             "examples": {kind.slug: _problem_example(kind, examples) for kind in all_kinds()},
-            "securitySchemes": {"sigv4": _SIGV4},
+            "securitySchemes": {"sigv4": _SIGV4, "key": _KEY},
         },
     }
 
@@ -65,6 +66,12 @@ _SIGV4 = {
     "name": "Authorization",
     "description": "Deployed: AWS Signature Version 4, service `execute-api`. Locally nothing is asked for.",
     "x-amazon-apigateway-authtype": "awsSigv4",
+}
+_KEY = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": PATTERN,
+    "description": "An API key (docs/access.md): on one's own machine; deployed, the API asks for signatures.",
 }
 
 

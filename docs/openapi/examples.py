@@ -15,7 +15,12 @@ from tests.support.http import ApiUnderTest
 from tests.support.queues import WorldQueue
 
 from tickwork.api import problems
+from tickwork.api.gate import KeyGate
+from tickwork.core.access.api_keys import KEYS_PER_TEAM_MAX
 from tickwork.core.errors import Throttled
+from tickwork.core.instants import DAY_MS
+from tickwork.core.ledger.tables import KEYS
+from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
@@ -37,6 +42,7 @@ TIMER: dict[str, Any] = {
     "payload": {"invoice": 4711},
     "client_key": "reminder-4711",
 }
+KEY: dict[str, Any] = {"team": "payments", "role": "viewer", "name": "dashboard", "expires_in_days": 30}
 
 
 @dataclass
@@ -69,6 +75,14 @@ class _Stage:
                 self.examples.bodies.setdefault(route.name, body)
         return answer
 
+    def walled(self, credential: str, method: str, path: str, **query: str) -> None:
+        """A call of somebody whose credential is looked at."""
+        api = ApiUnderTest(self.ports, KeyGate())
+        api.headers = {"authorization": credential} if credential else {}
+        status, answer = api.call(method, path, **query)
+        if status >= 400:
+            self.examples.problems.setdefault(answer["type"].rpartition(":")[2], answer)
+
     def after(self, seconds: int) -> None:
         self.clock.sleep_ms(seconds * 1_000)
         run_window(self.ports, 0, self.clock.now_ms() // 1_000)
@@ -84,6 +98,7 @@ def play() -> Examples:
     _worker(stage)
     _dead_letters(stage)
     _lists(stage)
+    _keys(stage)
     _refusals(stage)
     return stage.examples
 
@@ -161,6 +176,29 @@ def _lists(stage: _Stage) -> None:
     stage.call("GET", "/jobs", team="payments")
     stage.call("GET", "/calendars", team="payments")
     stage.call("GET", "/calendars/payments:holidays")
+
+
+def _keys(stage: _Stage) -> None:
+    """A key that is rotated and revoked, and what each kind of key that opens nothing is answered."""
+    made = [stage.call("POST", "/keys", KEY) for _ in range(3)]
+    viewer, unknown, expiring = (one["key"] for one in made)
+    stage.walled(f"Bearer {viewer}", "GET", "/jobs", team="payments")
+    stage.walled(f"Bearer {viewer}", "DELETE", "/jobs/payments:card-settlement")
+    stage.call("POST", f"/keys/{made[0]['key_id']}/rotate", {"expires_in_days": 90})
+    stage.call("GET", "/keys", team="payments")
+    stage.call("DELETE", f"/keys/{made[0]['key_id']}")
+    stage.walled("", "GET", "/jobs", team="payments")
+    stage.walled(f"Bearer {viewer[:-1]}", "GET", "/jobs", team="payments")
+    stage.walled(f"Bearer {viewer}", "GET", "/jobs", team="payments")
+    stage.ports.store.commit([Delete(KEYS, {"key_id": made[1]["key_id"]}, Anyway("the example's"))])
+    stage.walled(f"Bearer {unknown}", "GET", "/jobs", team="payments")
+    for _ in range(KEYS_PER_TEAM_MAX):
+        stage.call("POST", "/keys", KEY | {"team": "shop"})
+    stage.call("POST", "/keys", KEY | {"team": "shop"})
+    now_ms = stage.clock.at_ms
+    stage.clock.at_ms += 31 * DAY_MS
+    stage.walled(f"Bearer {expiring}", "GET", "/jobs", team="payments")
+    stage.clock.at_ms = now_ms
 
 
 def _refusals(stage: _Stage) -> None:

@@ -64,17 +64,20 @@ class ApiUnreachable(TickworkError):
 
 
 class ApiClient:
-    """Calls the API at a base URL. `auth` is 'iam' (SigV4, with the credentials boto3 would use) or 'none'.
+    """Calls the API at a base URL. `auth` is 'key' (an API key), 'iam' (SigV4, with the credentials boto3 would use) or
+    'none'. With an `api_key` (TICKWORK_API_KEY) it is 'key', where nothing else is asked for.
 
     Every call of the API may be repeated safely (creation by name or client_key, claims, tokens), so a call
     whose reply was lost is repeated. `post` gives each timer that has none a client_key: one wish, one key, on all
     tries. `repeat=False` sends what it is given, once; a lost answer is then the caller's to live with.
     """
 
-    def __init__(self, url: str | None = None, auth: str | None = None) -> None:
+    def __init__(self, url: str | None = None, auth: str | None = None, api_key: str | None = None) -> None:
         self.url = _checked((url or os.environ.get("TICKWORK_API_URL") or DEFAULT_URL).rstrip("/"))
         host = urlsplit(self.url).hostname or ""
-        self._auth = auth or os.environ.get("TICKWORK_AUTH") or ("iam" if host.endswith(".amazonaws.com") else "none")
+        self._key = (api_key or os.environ.get("TICKWORK_API_KEY") or "").strip()
+        usual = "key" if self._key else "iam" if host.endswith(".amazonaws.com") else "none"
+        self._auth = auth or os.environ.get("TICKWORK_AUTH") or usual
         self._pool = urllib3.PoolManager(retries=False, timeout=TIMEOUT_S, maxsize=16)
 
     def get(self, path: str, **query: object) -> Any:
@@ -151,6 +154,8 @@ class ApiClient:
 
     def _headers(self, method: str, path: str, body: bytes | None) -> dict[str, str]:
         headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body else {})
+        if self._auth == "key":
+            return headers | {"Authorization": f"Bearer {self._key}"}
         if self._auth != "iam":
             return headers
         return _signed(method, self.url + path, body, headers)

@@ -30,7 +30,8 @@ class Clock(Protocol):
 
 class Ids(Protocol):
     def unique(self) -> str:
-        """A text nobody else will ever get: 20 lower-case hexadecimal digits."""
+        """A text nobody else will ever get: 20 lower-case hexadecimal digits. In production drawn from the system's
+        randomness, so that nobody can guess it either: API keys are made of some."""
         ...
 
 

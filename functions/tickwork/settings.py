@@ -11,9 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
+from tickwork.core.access.actors import parse_rules
 from tickwork.core.errors import TickworkError
 from tickwork.core.ledger.queues import LAMBDA_TIMEOUT_S_MAX
 from tickwork.ports import PUSH_POOL, Layout
+
+EVERY_PRINCIPAL = "*=>platform/platform"
+"""Who may call the API at all may do everything: IAM alone decides, as before there were teams."""
 
 # Plain dataclasses, not pydantic models: every function reads them in its cold start, and most need no pydantic else.
 
@@ -59,6 +63,8 @@ class Settings:
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
+    principals: str = EVERY_PRINCIPAL
+    """Which IAM callers act for which team in which role: see `core.access.actors.parse_rules`."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -67,6 +73,10 @@ class Settings:
         for name, (least, most) in _RANGES.items():
             if not least <= getattr(self, name) <= most:
                 raise BadSetting(f"{_variable(name)} is {getattr(self, name)}: it must be {least} to {most}")
+        try:
+            parse_rules(self.principals)
+        except ValueError as error:
+            raise BadSetting(f"{_variable('principals')}: {error}") from None
 
     def with_pools(self, names: Iterable[str]) -> Self:
         return replace(self, pools=",".join(names))
@@ -185,6 +195,8 @@ class Environment:
     slice_capacity_per_s: int = 500
     require_certificates: bool = False
     """See `Settings`."""
+    principals: str = EVERY_PRINCIPAL
+    """See `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:
@@ -208,6 +220,7 @@ class Environment:
             retention_days=self.retention_days,
             slice_capacity_per_s=self.slice_capacity_per_s,
             require_certificates=self.require_certificates,
+            principals=self.principals,
         )
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes import fake_ports
+from tickwork.core.access.actors import LOCAL
 from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
-from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, Throttled
+from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, RevokedKey, Throttled
+from tickwork.core.instants import DAY_MS
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.versions import JobVersion, renewals, replaced
 from tickwork.core.ledger.keys import ALL_WHO, versions_reaching
@@ -42,6 +45,9 @@ from tickwork.core.ledger.writes import (
     all_of,
     any_of,
 )
+from tickwork.flows.access import keys
+from tickwork.flows.access.authenticating import KnownKeys
+from tickwork.flows.access.keys import Wanted
 from tickwork.ports import Store
 
 THREADS, ROUNDS = 8, 6
@@ -354,3 +360,18 @@ def test_the_first_definition_that_reaches_an_occurrence_is_the_one_it_was_fired
         "payload_id": "pay:job#1.a",
         "expires_at_s": 60 + 90 * 86_400,
     }
+
+
+def test_a_key_is_made_listed_used_and_revoked(store: Store) -> None:
+    """The whole life of a key: its put, its index, the note of its use, the revocation that no second one moves."""
+    ports = fake_ports(store)
+    wanted = Wanted("payments", "worker", ports.clock.now_ms() + DAY_MS, "ci", ("payments",))
+    made, text = keys.create_key(ports, wanted, LOCAL)
+    assert keys.list_keys(ports, "payments") == [made]
+    assert keys.list_keys(ports, "payment") == []
+    assert KnownKeys().actor_of(ports, text).pools == ("payments",)
+    assert keys.get_key(ports, made.key_id).used_at_ms == ports.clock.now_ms()
+    assert KnownKeys().actor_of(ports, text).role == "worker"
+    assert [keys.revoke_key(ports, made.key_id, LOCAL)[1] for _ in range(2)] == [True, False]
+    with pytest.raises(RevokedKey):
+        KnownKeys().actor_of(ports, text)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.machine import eventually, free_port
-from tickwork.client import ApiClient
+from tickwork.client import ApiClient, ApiRefused
 
 ROOT = Path(__file__).parents[2]
 
 
 class DevSession:
-    def __init__(self, state: Path) -> None:
-        self.port, self.state = free_port(), state
+    def __init__(self, state: Path, *options: str) -> None:
+        self.port, self.state, self._options = free_port(), state, options
         self.api = ApiClient(f"http://127.0.0.1:{self.port}", auth="none")
         self._log = state.parent / f"session-{self.port}.log"
 
     def __enter__(self) -> DevSession:
         arguments = ["--port", str(self.port), "--endpoint-port", str(free_port()), "--state", str(self.state)]
+        arguments += self._options
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tickwork.cli.main", "dev", "--demo", *arguments],
@@ -99,3 +103,22 @@ def test_a_session_is_ended_from_elsewhere(tmp_path: Path) -> None:
         )  # fmt: skip
         assert f"pid {session.pid}) has ended" in told.stdout
         assert session.ends_by_itself()
+
+
+def test_a_session_with_walls_runs_its_demo_and_prints_keys_that_hold_in_the_next_one(tmp_path: Path) -> None:
+    with DevSession(tmp_path / "state", "--auth") as first:
+        eventually(first.text, lambda text: " succeeded " in text, within_s=90)
+        keys = dict(re.findall(r"(\w+) +of \w+ +(tw_\w+)", first.text()))
+        assert keys.keys() == {"platform", "viewer", "worker", "operator", "owner"}
+        assert "tw_" not in "".join(log.read_text() for log in (tmp_path / "state" / "logs").iterdir())
+        with pytest.raises(ApiRefused) as nobody:
+            first.api.get("/runs")
+        assert nobody.value.status == 401
+    with DevSession(tmp_path / "state", "--auth") as second:
+        eventually(second.text, lambda text: "not shown again" in text, within_s=90)
+        assert "tw_" not in second.text()
+        viewer = ApiClient(second.api.url, api_key=keys["viewer"])
+        assert viewer.get("/jobs/payments:rate-feed")["team"] == "payments"
+        with pytest.raises(ApiRefused) as forbidden:
+            viewer.delete("/jobs/payments:rate-feed")
+        assert forbidden.value.status == 403

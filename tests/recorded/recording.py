@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.support.fakes import RememberingSender
 from tests.support.runs_world import World
+from tickwork.core.access.actors import LOCAL
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
@@ -23,6 +24,8 @@ from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.runs import breaker
 from tickwork.core.schedule import parse_schedule
+from tickwork.flows.access import keys
+from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.audit import reconciling
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
@@ -33,7 +36,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 7
+VERSION = 8
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -59,6 +62,7 @@ def record() -> dict[str, list[Any]]:
     _slots(world)
     _frozen(world)
     _earlier(world)
+    _keys(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
@@ -69,6 +73,16 @@ def record() -> dict[str, list[Any]]:
     found["ready_messages"] = sorted(ready, key=lambda body: (body["ref"], body["attempt"]))
     found["ticks"] = world.outbox.bodies("ticks")[:5]
     return found
+
+
+def _keys(world: World) -> None:
+    """A worker's key that is used, and one that is revoked."""
+    ends_at_ms = world.clock.now_ms() + 30 * DAY_MS
+    wanted = keys.Wanted("payments", "worker", ends_at_ms, "ci", ("default",))
+    _, text = keys.create_key(world.ports, wanted, LOCAL)
+    KnownKeys().actor_of(world.ports, text)
+    old, _ = keys.create_key(world.ports, keys.Wanted("platform", "platform", ends_at_ms), LOCAL)
+    keys.revoke_key(world.ports, old.key_id, LOCAL)
 
 
 def _items(world: World, table: Table) -> list[Item]:

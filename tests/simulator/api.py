@@ -15,6 +15,7 @@ from tickwork.api.routing import Call
 from tickwork.api.workers import routes
 from tickwork.api.workers.bodies import BeatIn, CompleteIn, LeaseIn, StartIn
 from tickwork.client import PAUSE_S, TIMEOUT_S, TRIES_MAX, ApiRefused, ApiUnreachable
+from tickwork.core.access.actors import LOCAL
 from tickwork.core.errors import CallerError, WorldError
 from tickwork.ports import Ports
 from tickwork.testing.process import FAILED, Process
@@ -95,7 +96,9 @@ def serve(ports: Ports, path: str, body: dict[str, Any]) -> Answer:
     """The worker's calls as the API's routes serve them; each entry answers for itself."""
     kind, handler = _HANDLERS[path.rpartition(":")[2]]
     pool = path.removeprefix("/pools/").partition(":")[0]
-    call: Call[Any, Any] = Call(ports=ports, path={"pool": pool}, query=NoQuery(), body=kind.model_validate(body))
+    call: Call[Any, Any] = Call(
+        ports=ports, path={"pool": pool}, query=NoQuery(), body=kind.model_validate(body), actor=LOCAL
+    )
     _, answer = handler(call)
     return dict(answer)
 

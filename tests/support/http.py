@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support import conformity
 from tickwork.api.app import build_app
+from tickwork.api.gate import Gate
 from tickwork.ports import Ports
 
 
@@ -17,9 +18,10 @@ class _Context:
 
 
 class ApiUnderTest:
-    def __init__(self, ports: Ports) -> None:
-        self._app = build_app(ports)
+    def __init__(self, ports: Ports, gate: Gate | None = None) -> None:
+        self._app = build_app(ports, gate)
         self.headers: dict[str, str] = {}
+        self.authorizer: dict[str, Any] = {}
 
     def call(self, method: str, path: str, body: object = None, **query: str) -> tuple[int, Any]:
         """(status, JSON body). `body` may be bytes, to send what is not JSON."""
@@ -36,7 +38,11 @@ class ApiUnderTest:
             "rawQueryString": "",
             "headers": {"content-type": "application/json"} | self.headers,
             "queryStringParameters": query,
-            "requestContext": {"http": {"method": method, "path": path}, "stage": "$default"},
+            "requestContext": {
+                "http": {"method": method, "path": path},
+                "stage": "$default",
+                "authorizer": self.authorizer,
+            },
             "body": base64.b64encode(raw).decode(),
             "isBase64Encoded": True,
         }

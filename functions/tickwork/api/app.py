@@ -12,11 +12,13 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
-from tickwork.api import problems
+from tickwork.api import problems, wall
 from tickwork.api.decoding import Refused, read_body, read_query
 from tickwork.api.fields import NoBody
+from tickwork.api.gate import Gate, OpenGate
 from tickwork.api.routing import AnyRoute, Call
 from tickwork.api.table import ROUTES
+from tickwork.core.access.actors import Actor
 from tickwork.core.errors import CallerError, WorldError
 from tickwork.ports import Ports
 
@@ -38,31 +40,41 @@ class _Resolver(APIGatewayHttpResolver):
         return self._event
 
 
-def build_app(ports: Ports) -> APIGatewayHttpResolver:
-    """The resolver over a set of ports: the Lambda handler and the embedded server both call it."""
+def build_app(ports: Ports, gate: Gate | None = None) -> APIGatewayHttpResolver:
+    """The resolver over a set of ports: the Lambda handler and the embedded server both call it. `gate` says who calls;
+    without one everybody who gets here does as he likes, as on one's own machine."""
     app = _Resolver()
+    gate = gate or OpenGate()
     _handle_errors(app, ports)
     for route in ROUTES:
-        app.route(route.rule, method=route.method)(_answerer(app, ports, route))
+        app.route(route.rule, method=route.method)(_answerer(app, ports, route, gate))
     return app
 
 
-def _answerer(app: _Resolver, ports: Ports, route: AnyRoute) -> Callable[..., Response[str]]:
+def _answerer(app: _Resolver, ports: Ports, route: AnyRoute, gate: Gate) -> Callable[..., Response[str]]:
+    """Who calls, and whether his role goes so far, is settled before anything of the request is read."""
+
     def answer(**path: str) -> Response[str]:
-        status, answered = route.handler(_read(app.current_event, ports, route, path))
+        event = app.current_event
+        actor = wall.NOBODY if wall.is_open(route) else gate.actor_of(ports, event.raw_event)
+        wall.check_role(route, actor)
+        call = wall.admitted(route, _read(event, ports, route, path, actor))
+        status, answered = route.handler(call)
         return Response(status, "application/json", json.dumps(answered, ensure_ascii=False))
 
     return answer
 
 
-def _read(event: APIGatewayProxyEventV2, ports: Ports, route: AnyRoute, path: dict[str, str]) -> Call[Any, Any]:
+def _read(
+    event: APIGatewayProxyEventV2, ports: Ports, route: AnyRoute, path: dict[str, str], actor: Actor
+) -> Call[Any, Any]:
     """The request as its route declares it: first what stands in the URL, then the body."""
     path = {name: unquote(text) for name, text in path.items()}
     for part in route.at:
         part.check(path[part.name], ports.layout)
     query = read_query(route.query, event.query_string_parameters or {})
     body = NoBody() if route.body is NoBody else read_body(route.body, event.decoded_body or "")
-    return Call(ports, path, query, body, event.headers.get("traceparent"))
+    return Call(ports, path, query, body, actor, event.headers.get("traceparent"))
 
 
 def _handle_errors(app: _Resolver, ports: Ports) -> None:

@@ -14,8 +14,20 @@ from pydantic import BaseModel, ValidationError
 
 from tickwork.api.decoding import DuplicateKey
 from tickwork.api.fields import NoBody, NoQuery
+from tickwork.api.matrix import ANYBODY, MATRIX
 from tickwork.api.routing import AnyRoute
-from tickwork.core.errors import CallerError, InvalidField, WorldError
+from tickwork.core.errors import (
+    CallerError,
+    ExpiredKey,
+    Forbidden,
+    InvalidField,
+    MalformedKey,
+    NotFound,
+    RevokedKey,
+    Unauthenticated,
+    UnknownKey,
+    WorldError,
+)
 from tickwork.core.schedule.refusal import WORD_CHARS_MAX
 
 PROBLEM_JSON = "application/problem+json"
@@ -49,9 +61,17 @@ OURS = Kind(500, "internal", "The service failed")
 BUSY = Kind(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "The service is busy")
 
 
+AT_THE_GATE = (Unauthenticated, MalformedKey, UnknownKey, ExpiredKey, RevokedKey, Forbidden)
+"""What any route may answer that asks who calls."""
+
+
 def kinds_of(route: AnyRoute) -> list[Kind]:
     """All that a route may answer instead of doing what it was asked."""
     kinds = [kind_of(error) for error in route.errors]
+    if (grant := MATRIX.get(route.name)) is not None and grant.roles != ANYBODY:
+        kinds += [kind_of(error) for error in AT_THE_GATE]
+        if grant.team.kind != "entries":  # of these each entry is told by itself
+            kinds.append(kind_of(NotFound))
     if route.body is not NoBody:
         kinds += [BAD_JSON, kind_of(DuplicateKey), BODY_TOO_LARGE]
     if route.body is not NoBody or route.query is not NoQuery or route.at:
@@ -83,7 +103,8 @@ def _clipped(text: str) -> str:
 def of_caller(error: CallerError) -> Response[str]:
     fault = {"field": error.field, "detail": error.detail, "remedy": error.remedy}
     detail = f"{error.detail}; {error.remedy}" if error.remedy else error.detail
-    return problem(kind_of(error), detail, [fault])
+    headers = {"WWW_Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
+    return problem(kind_of(error), detail, [fault], **headers)
 
 
 def of_validation(error: ValidationError, model: type[BaseModel]) -> Response[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tickwork.api.fields import Body, Query
+from tickwork.core.access.actors import Actor
 from tickwork.core.errors import CallerError
 from tickwork.core.ids import split_job_id
 from tickwork.ports import Layout, Ports
@@ -28,6 +29,8 @@ class Call[B: Body, Q: Query]:
     path: Mapping[str, str]
     query: Q
     body: B
+    actor: Actor
+    """Who calls, as it was proven."""
     traceparent: str | None = None
 
 

@@ -1,6 +1,7 @@
 """The table of routes: what is not in it cannot be called, and what contradicts itself in it does not start.
 
-The resolver, the OpenAPI document and whatever else goes by route (who may call it) read this one table.
+The resolver and the OpenAPI document read this one table. Who may call a route is said in `matrix.py`, and a route of
+which it is not said does not start either.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from tickwork.api import service
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.jobs import routes as jobs
+from tickwork.api.keys import routes as keys
 from tickwork.api.routing import Table, checked
 from tickwork.api.runs import routes as runs
 from tickwork.api.timers import routes as timers
+from tickwork.api.wall import covered
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
@@ -21,8 +24,9 @@ CHAPTERS: dict[str, Table] = {
     "runs": runs.ROUTES,
     "dead letters": dead_letters.ROUTES,
     "workers": workers.ROUTES,
+    "keys": keys.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""
 
-ROUTES: Table = checked([route for chapter in CHAPTERS.values() for route in chapter])
+ROUTES: Table = covered(checked([route for chapter in CHAPTERS.values() for route in chapter]))

@@ -56,7 +56,7 @@ def list_(team: str, limit: int, time_limit_s: float, api: str | None, as_json: 
 @click.option("--team", required=True)
 @_with_filter
 @click.option("--all", "everything", is_flag=True, help="All of the team's dead letters.")
-@click.option("--by", "by", required=True, help="Who replays.")
+@click.option("--by", "by", help="A note, behind the caller whom the credential proves.")
 @click.option("--why", "reason", required=True, help="Why; both stand in the history of the run.")
 @click.option("--per-second", type=click.IntRange(1, 1_000), default=10, show_default=True)
 @click.option("--repeat-unsafe", is_flag=True, help="Of the RUNs, also runs of `unsafe` jobs.")
@@ -70,9 +70,11 @@ def replay(
 
     Exit code 2 when one could not be replayed.
     """
-    fixed = {name: options.pop(name) for name in ("team", "by", "reason", "per_second", "repeat_unsafe")} | {
+    fixed = {name: options.pop(name) for name in ("team", "reason", "per_second", "repeat_unsafe")} | {
         "dry_run": dry_run
     }
+    if (by := options.pop("by")) is not None:
+        fixed["by"] = by
     if (wanted_definition := options.pop("definition")) is not None:
         fixed["definition"] = int(wanted_definition) if wanted_definition.isdecimal() else wanted_definition
     wanted = {name: text for name, text in options.items() if text is not None}

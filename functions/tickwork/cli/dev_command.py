@@ -32,6 +32,7 @@ PORT = click.IntRange(1, 65_535)
     "--worker", "workers", multiple=True, metavar="POOL=MODULE:APP",
     help="A worker of yours to run, started again when it dies; may be repeated.",
 )  # fmt: skip
+@click.option("--auth/--no-auth", envvar="AUTH", help="Ask for API keys, and print some at the first start.")
 @click.option("--seconds", type=float, help="End by itself after this long.")
 @click.option("--stop", is_flag=True, help="End the session that uses --state, wherever it runs, and wait for it.")
 def dev_command(
@@ -41,6 +42,7 @@ def dev_command(
     demo: bool,
     pools: tuple[str, ...],
     workers: tuple[str, ...],
+    auth: bool,
     seconds: float | None,
     stop: bool,
 ) -> None:
@@ -68,6 +70,7 @@ def dev_command(
             demo=demo,
             pools=pools,
             workers=[pool_and_app(worker) for worker in workers],
+            auth=auth,
         )
         session.run(seconds)
     except TickworkError as error:
@@ -81,11 +84,12 @@ def serve_group() -> None:
 
 @serve_group.command("api")
 @click.option("--port", type=PORT, default=DEFAULT_PORT, show_default=True)
-def serve_api(port: int) -> None:
+@click.option("--auth/--no-auth", help="Ask for API keys.")
+def serve_api(port: int, auth: bool) -> None:
     """The API on 127.0.0.1."""
     from tickwork.local.serving import serve_api_until_told
 
-    serve_api_until_told(port)
+    serve_api_until_told(port, auth=auth)
 
 
 @serve_group.command("windows")

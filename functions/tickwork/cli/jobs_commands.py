@@ -92,23 +92,23 @@ def update(
 
 @jobs_group.command("pause")
 @click.argument("job_id", metavar="TEAM:NAME")
-@click.option("--by", required=True, help="Who pauses it.")
+@click.option("--by", help="A note, behind the caller whom the credential proves.")
 @click.option("--reason", required=True, help="Why; each occurrence that is skipped shows it.")
 @click.option("--until", help="When it goes on by itself, such as 2026-12-01T06:00:00Z [when it is resumed].")
 @with_api_options
-def pause(job_id: str, api: str | None, as_json: bool, by: str, reason: str, until: str | None) -> None:
+def pause(job_id: str, api: str | None, as_json: bool, by: str | None, reason: str, until: str | None) -> None:
     """Skip a job's occurrences from now on. Runs that were dispatched before go on."""
-    body = {"by": by, "reason": reason} | ({"until": until} if until else {})
+    body = {"reason": reason} | ({"by": by} if by else {}) | ({"until": until} if until else {})
     _show(ApiClient(api).post(path_of("jobs", job_id, "pause"), body), as_json)
 
 
 @jobs_group.command("resume")
 @click.argument("job_id", metavar="TEAM:NAME")
-@click.option("--by", required=True, help="Who resumes it.")
+@click.option("--by", help="A note, behind the caller whom the credential proves.")
 @with_api_options
-def resume(job_id: str, api: str | None, as_json: bool, by: str) -> None:
+def resume(job_id: str, api: str | None, as_json: bool, by: str | None) -> None:
     """Let a paused job run again from now on. Again is a no-op."""
-    _show(ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by}), as_json)
+    _show(ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by} if by else {}), as_json)
 
 
 def _body(job_id: str, file: IO[str] | None, options: dict[str, Any]) -> dict[str, Any]:

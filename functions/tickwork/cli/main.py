@@ -15,6 +15,7 @@ from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
+from tickwork.cli.keys_commands import keys_group
 from tickwork.cli.next_command import next_command
 from tickwork.cli.output import say_lines, take_any_text
 from tickwork.cli.push_secret_command import push_secret_command
@@ -81,6 +82,7 @@ for command in (
     calendars_group,
     runs_group,
     dead_letters_group,
+    keys_group,
     next_command,
     cost_command,
     worker_command,

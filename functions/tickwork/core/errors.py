@@ -88,6 +88,58 @@ class PayloadTooLarge(CallerError):
     slug = "payload-too-large"
 
 
+class Unauthenticated(CallerError):
+    """Nothing in the request proves who calls."""
+
+    status = 401
+    title = "Who calls is not known"
+    slug = "no-credential"
+
+
+class MalformedKey(Unauthenticated):
+    """What was sent as an API key is none: a part of it is missing or changed."""
+
+    title = "This is no API key"
+    slug = "malformed-key"
+
+
+class UnknownKey(Unauthenticated):
+    """There is no such key, or it ended long ago."""
+
+    title = "There is no such API key"
+    slug = "unknown-key"
+
+
+class ExpiredKey(Unauthenticated):
+    """The key was valid once, and its time is over."""
+
+    title = "The API key has expired"
+    slug = "expired-key"
+
+
+class RevokedKey(Unauthenticated):
+    """Somebody has revoked the key."""
+
+    title = "The API key was revoked"
+    slug = "revoked-key"
+
+
+class Forbidden(CallerError):
+    """The caller is known, and its role does not go so far."""
+
+    status = 403
+    title = "The caller's role does not allow it"
+    slug = "forbidden"
+
+
+class TooMany(CallerError):
+    """The team has as many of these as it may have."""
+
+    status = 409
+    title = "There are as many as there may be"
+    slug = "too-many"
+
+
 class WorldError(TickworkError):
     """The world is as it sometimes is: try again, or find out what happened."""
 

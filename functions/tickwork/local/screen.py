@@ -55,6 +55,10 @@ class Screen:
         self._faults: set[str] = set()
         self._gone = False
 
+    def use_key(self, key: str) -> None:
+        """From now on ask the API with a key."""
+        self._client = ApiClient(self._url, auth="key", api_key=key)
+
     def say(self, text: str) -> None:
         self._show(lambda: self._console.print(Text.assemble(("tickwork", "bold"), "  ", plain_lines(text))))
 

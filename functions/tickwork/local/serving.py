@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from tickwork.api.app import build_app
+from tickwork.api.gate import KeyGate, OpenGate
 from tickwork.aws.push_http import SocketPoster
 from tickwork.aws.wiring import aws_ports
 from tickwork.flows.runs.pushing import Pusher, push_some
@@ -23,11 +24,13 @@ from tickwork.settings import BadSetting, PushSecrets, Settings
 PUSH_WAIT_S = 5
 
 
-def serve_api_until_told(port: int) -> None:
+def serve_api_until_told(port: int, *, auth: bool = False) -> None:
+    """`auth`: who calls shows an API key. Without it everybody on this machine is `local`, and may do anything."""
     log_lines_to_stderr()
     ports = aws_ports(Settings.from_environ(), LineSignals(), receives=True)
     ports = replace(ports, receiver=FewLongPolls(ports.receiver, LONG_POLLS))
-    server = serve(lambda: build_app(ports), port)
+    gate = KeyGate() if auth else OpenGate()  # one for all resolvers, which serve in threads
+    server = serve(lambda: build_app(ports, gate), port)
     # `shutdown` waits for the loop of `serve_forever`, which is this thread's: it needs another.
     _on_end(lambda: threading.Thread(target=server.shutdown).start())
     server.serve_forever(poll_interval=0.1)

@@ -12,15 +12,17 @@ from pathlib import Path
 from types import FrameType
 
 from tickwork.aws.provision import create_all
-from tickwork.aws.wiring import dynamodb_client, sqs_client
+from tickwork.aws.wiring import aws_ports, dynamodb_client, sqs_client
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
 from tickwork.local import demo as demo_jobs
-from tickwork.local import endpoint
+from tickwork.local import endpoint, session_keys
 from tickwork.local import pools as local_pools
 from tickwork.local.endpoint import Endpoint
 from tickwork.local.occupancy import PREDECESSOR_WITHIN_S, NotStarted, only_session_of, require_free
 from tickwork.local.processes import Child, Supervisor
 from tickwork.local.screen import Screen
+from tickwork.local.session_keys import SessionKeys
+from tickwork.local.signals import LineSignals
 from tickwork.settings import Settings
 
 API_WITHIN_S = 30.0
@@ -49,9 +51,11 @@ class Session:
         demo: bool = False,
         pools: Sequence[str] = (),
         workers: Sequence[tuple[str, str]] = (),
+        auth: bool = False,
     ) -> None:
-        """`python`: of the endpoint's environment. `workers`: pool and MODULE:APP of each worker to run."""
-        self._port, self._state, self._demo = port, state.absolute(), demo
+        """`python`: of the endpoint's environment. `workers`: pool and MODULE:APP of each worker to run. `auth`: the
+        API asks for keys."""
+        self._port, self._state, self._demo, self._auth = port, state.absolute(), demo, auth
         self._workers = [*workers, (demo_jobs.POOL, f"{DEMO_WORKER}:app")] if demo else list(workers)
         self._pools = (*pools, *(pool for pool, _ in self._workers))
         self._settings = SETTINGS
@@ -61,7 +65,8 @@ class Session:
             state=self._state / "aws",
             log=self._state / "logs" / "endpoint.log",
         )
-        self._supervisor = Supervisor([])
+        self._children: list[Child] = []
+        self._supervisor = Supervisor(self._children)
         self._ending = threading.Event()
         self._screen = Screen(self.url)
         self._warned = False
@@ -78,7 +83,8 @@ class Session:
             require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT", within_s)
             require_free(self._port, "the API", "PORT", within_s)
             self._settings = local_pools.noted(self._state, self._pools, SETTINGS)
-            self._supervisor = Supervisor(self._children())
+            self._children = self._made_children()
+            self._supervisor = Supervisor(self._children)
             self._run(seconds)
 
     def _run(self, seconds: float | None) -> None:
@@ -105,16 +111,32 @@ class Session:
         self._endpoint.start()
         os.environ.update(endpoint.client_environ(self._endpoint.port) | self._settings.to_environ())
         create_all(dynamodb_client(), sqs_client(), self._settings)
+        keys = self._make_keys()
         served = [f"a worker of {pool}" for pool, _ in self._workers]
         self._screen.say(f"starting the API on {self.url}, {', '.join(['the windows', 'a pusher', *served])}")
         self._supervisor.start()
-        client = self._wait_for_api()
+        client = self._wait_for_api(keys)
+        if keys is not None:
+            for line in session_keys.lines(keys):
+                self._screen.say(line)
         if self._demo and client is not None:
             self._screen.say(demo_jobs.register(client, str(time.time_ns())))
         self._screen.hints(demo=self._demo)
 
-    def _wait_for_api(self) -> ApiClient | None:
-        client = ApiClient(self.url, auth="none")
+    def _make_keys(self) -> SessionKeys | None:
+        """With walls: keys for the parts of this session, handed to them, and for the person at it."""
+        if not self._auth:
+            return None
+        team = demo_jobs.TEAM if self._demo else None
+        keys = session_keys.make(aws_ports(self._settings, LineSignals()), team)
+        self._screen.use_key(keys.platform)
+        for child in self._children:
+            if child.arguments[0] == "worker":
+                child.environ = {**child.environ, "TICKWORK_API_KEY": keys.worker}
+        return keys
+
+    def _wait_for_api(self, keys: SessionKeys | None) -> ApiClient | None:
+        client = ApiClient(self.url, auth="none") if keys is None else ApiClient(self.url, api_key=keys.platform)
         deadline_s = time.monotonic() + API_WITHIN_S
         while time.monotonic() < deadline_s and not self._ending.is_set():
             try:
@@ -151,27 +173,29 @@ class Session:
         if not self._endpoint.stop():
             self._screen.say("the endpoint had to be killed: what was written since its last save is lost")
 
-    def _children(self) -> list[Child]:
+    def _made_children(self) -> list[Child]:
         environ = endpoint.client_environ(self._endpoint.port) | self._settings.to_environ()
         environ |= {"TICKWORK_API_URL": self.url, "DEMO_BOOKS": str(self._state / "demo-books.sqlite")}
         logs = self._state / "logs"
+        auth = ("--auth",) if self._auth else ()
         children = [
-            Child("API", ("serve", "api", "--port", str(self._port)), environ, logs / "api.log"),
+            Child("API", ("serve", "api", "--port", str(self._port), *auth), environ, logs / "api.log"),
             Child("windows", ("serve", "windows"), environ, logs / "windows.log"),
-            Child("pusher", ("serve", "push"), environ | self._push_secrets(), logs / "push.log"),
+            Child("pusher", ("serve", "push"), environ | _push_secrets(self._state), logs / "push.log"),
         ]
         for number, (pool, app) in enumerate(self._workers):
             log = logs / (f"worker-{number}.log" if number else "worker.log")
             children.append(Child(f"worker {app} of {pool}", ("worker", app, "--pool", pool), environ, log))
         return children
 
-    def _push_secrets(self) -> dict[str, str]:
-        """Those of the environment, or one of this state's own, made the first time."""
-        kept = self._state / "push-secret"
-        if "TICKWORK_PUSH_SECRETS" in os.environ:
-            return {}
-        if not kept.exists():
-            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept.touch(0o600)
-            kept.write_text(secrets.token_hex(32), encoding="utf-8")
-        return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}
+
+def _push_secrets(state: Path) -> dict[str, str]:
+    """Those of the environment, or one of this state's own, made the first time."""
+    kept = state / "push-secret"
+    if "TICKWORK_PUSH_SECRETS" in os.environ:
+        return {}
+    if not kept.exists():
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.touch(0o600)
+        kept.write_text(secrets.token_hex(32), encoding="utf-8")
+    return {"TICKWORK_PUSH_SECRETS": kept.read_text(encoding="utf-8")}

@@ -72,15 +72,15 @@ def test_a_replay_by_filter_is_counted_first_and_then_on_record(api: ApiUnderTes
     assert (answer["matched"], answer["replayed"]) == (1, 1)
     after = shown(api, run)
     assert after["status"] == "waiting"
-    assert after["replays"][0]["by"] == "ann"
+    assert after["replays"][0]["by"] == "local (ann)"
     assert after["replays"][0]["died_of"] == "failed for good"
 
 
-def test_a_replay_needs_a_person_a_reason_and_one_way_of_choosing(api: ApiUnderTest) -> None:
+def test_a_replay_needs_a_reason_and_one_way_of_choosing(api: ApiUnderTest) -> None:
     for wrong in ({}, {"filter": {}, "runs": ["x"]}, {"filter": {"nosuch": "x"}}):
         body = {"team": TEAM, "by": "ann", "reason": "r", **wrong}
         assert api.call("POST", "/dead-letters:replay", body)[0] == 422
-    assert api.call("POST", "/dead-letters:replay", {"team": TEAM, "filter": {}, "reason": "r"})[0] == 422
+    assert api.call("POST", "/dead-letters:replay", {"team": TEAM, "filter": {}, "by": "ann"})[0] == 422
 
 
 def test_a_forged_cursor_is_refused(api: ApiUnderTest) -> None:

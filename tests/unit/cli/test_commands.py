@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ def test_a_job_is_changed_paused_and_resumed(url: str) -> None:
     assert run(url, "jobs", "update", "payments:nightly").exit_code == 2
 
     paused = run(url, "jobs", "pause", "payments:nightly", "--by", "ann", "--reason", "bank holiday")
-    assert "by ann: bank holiday (until it is resumed)" in paused.stdout
+    assert "by local (ann): bank holiday (until it is resumed)" in paused.stdout
     assert "paused" in run(url, "jobs", "list", "--team", "payments").stdout
     resumed = run(url, "jobs", "resume", "payments:nightly", "--by", "bob", "--json")
     assert json.loads(resumed.stdout)["status"] == "active"
@@ -179,3 +180,33 @@ def test_a_session_refuses_a_port_that_another_one_has() -> None:
         with pytest.raises(NotStarted, match=f"port {taken} .* ENDPOINT_PORT="):
             require_free(taken, "the AWS endpoint", "ENDPOINT_PORT")
     require_free(taken, "the AWS endpoint", "ENDPOINT_PORT")
+
+
+def test_a_key_is_made_shown_once_rotated_and_revoked(url: str) -> None:
+    made = run(url, "keys", "create", "--team", "payments", "--role", "worker", "--pools", "payments,default",
+               "--name", "ci", "--expires", "10")  # fmt: skip
+    assert re.fullmatch(r"tw_payments_\w{49}\n", made.stdout), made.output
+    listed = run(url, "keys", "list", "--team", "payments")
+    assert "worker" in listed.stdout
+    assert made.stdout.strip() not in listed.stdout
+    key_id = listed.stdout.splitlines()[1].split()[0]
+    assert f"warning: {key_id}: it expires at" in listed.stderr
+
+    rotated = json.loads(run(url, "keys", "rotate", key_id, "--json").stdout)
+    assert rotated["pools"] == ["payments", "default"]
+    assert "is revoked" in run(url, "keys", "revoke", key_id).stdout
+    assert "was revoked at" in run(url, "keys", "revoke", key_id).stdout
+    shown = json.loads(run(url, "keys", "list", "--team", "payments", "--json").stdout)
+    assert {one["status"] for one in shown} == {"valid", "revoked"}
+    assert run(url, "keys", "list", "--team", "shop").stdout == "team shop has no keys\n"
+
+
+def test_the_key_in_the_environment_is_who_calls(url: str) -> None:
+    made = run(url, "keys", "create", "--team", "payments", "--role", "viewer").stdout.strip()
+    environ = {"TICKWORK_API_URL": url, "TICKWORK_API_KEY": made}
+    refused = CliRunner().invoke(main, ["jobs", "delete", "payments:nightly"], env=environ)
+    assert (refused.exit_code, "is viewer of payments" in refused.stderr) == (2, True)
+    broken = CliRunner().invoke(
+        main, ["jobs", "list", "--team", "payments"], env=environ | {"TICKWORK_API_KEY": "tw_x"}
+    )
+    assert (broken.exit_code, "no API key" in broken.stderr) == (2, True)

@@ -45,6 +45,10 @@ COMMANDS: dict[str, list[str]] = {
     "runs cancel": [JOB, "--reason", "wrong"],
     "dead-letters list": ["--team", "payments"],
     "dead-letters replay": ["--team", "payments", "--all", "--by", "ann", "--why", "mended"],
+    "keys create": ["--team", "payments", "--role", "viewer"],
+    "keys list": ["--team", "payments"],
+    "keys rotate": ["KEY"],
+    "keys revoke": ["KEY"],
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
@@ -102,7 +106,8 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     client.call("PUT", "/calendars/payments:days", {"dates": ["2026-12-25"]})
     content = tmp_path / "days.json"
     content.write_text('{"dates": ["2026-12-25"]}')
-    named = {"TIMER": timer["timer_id"], "FILE": str(content)}
+    key = client.post("/keys", {"team": "payments", "role": "viewer"})
+    named = {"TIMER": timer["timer_id"], "FILE": str(content), "KEY": key["key_id"]}
 
     def invoke(command: str, more: str = "") -> Result:
         arguments = [named.get(word, word) for word in COMMANDS[command]]

@@ -388,7 +388,7 @@ def test_a_paused_job_skips_with_the_reason_and_goes_on_when_resumed(api: ApiUnd
     move(ports, 10)
     windows(ports)
 
-    why = "paused by ops@example.org: migration"
+    why = "paused by local (ops@example.org): migration"
     assert runs(api)[1:] == [
         ("2026-10-30T00:00:30Z", "queued", None),
         ("2026-10-30T00:00:20Z", "skipped", why),
@@ -397,11 +397,11 @@ def test_a_paused_job_skips_with_the_reason_and_goes_on_when_resumed(api: ApiUnd
     assert [message["scheduled_at"] for message in ready(ports)] == ["2026-10-30T00:00:30Z"]
     assert job["pauses"] == [
         {
-            "by": "ops@example.org",
+            "by": "local (ops@example.org)",
             "reason": "migration",
             "from": "2026-10-30T00:00:00.000Z",
             "until": "2026-10-30T00:00:20.000Z",
-            "resumed_by": "ann",
+            "resumed_by": "local (ann)",
         }
     ]
 
@@ -443,7 +443,7 @@ def test_the_preview_says_what_a_pause_will_skip(api: ApiUnderTest) -> None:
     create_job(api, schedule=HOURLY)
     pause(api, until="2026-10-30T02:00:00Z")
     notes = [row["note"] for row in api.call("GET", f"{JOB}/next", count="2")[1]["occurrences"]]
-    assert notes == ["will be skipped: paused by ops@example.org: migration", None]
+    assert notes == ["will be skipped: paused by local (ops@example.org): migration", None]
 
 
 @pytest.mark.parametrize(

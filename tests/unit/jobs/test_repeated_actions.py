@@ -102,7 +102,7 @@ def test_a_resume_repeated_by_the_same_person_gets_the_first_answer(api: ApiUnde
     move(ports, 70)
 
     assert asked(api, "resume", by="bob") == (200, first)
-    assert (first["changed"], first["resumed"]) == (True, {"by": "bob", "at": "2026-10-30T00:00:05.000Z"})
+    assert (first["changed"], first["resumed"]) == (True, {"by": "local (bob)", "at": "2026-10-30T00:00:05.000Z"})
 
 
 def test_a_resume_by_another_says_who_it_was_and_when(api: ApiUnderTest, ports: Ports) -> None:
@@ -112,7 +112,7 @@ def test_a_resume_by_another_says_who_it_was_and_when(api: ApiUnderTest, ports: 
     move(ports, 70)
     _, second = asked(api, "resume", by="eve")
 
-    assert (second["changed"], second["resumed"]) == (False, {"by": "bob", "at": "2026-10-30T00:00:00.000Z"})
+    assert (second["changed"], second["resumed"]) == (False, {"by": "local (bob)", "at": "2026-10-30T00:00:00.000Z"})
 
 
 @pytest.mark.parametrize("until", [None, "2026-10-30T00:00:05Z"])

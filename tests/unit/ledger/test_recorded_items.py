@@ -20,6 +20,7 @@ from tests.recorded import recording
 from tests.support.fakes import NOW_MS
 from tickwork.api.jobs.views import job_view
 from tickwork.api.runs.views import run_view
+from tickwork.core.access.api_keys import ApiKey
 from tickwork.core.dispatch import backlog, chain, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
@@ -56,13 +57,13 @@ def _kind_of(table: str, item: Item) -> type[Record]:
         return Retry if "run_ref" in item else Run
     if table == "resources":
         return Breaker if item["slot"] == "breaker" else Slot
-    return {"jobs": Job, "leases": SliceLease, "set_aside": SetAside, "job_versions": JobVersion}[table]
+    return {"jobs": Job, "leases": SliceLease, "set_aside": SetAside, "job_versions": JobVersion, "keys": ApiKey}[table]
 
 
 RECORDS = [
     pytest.param(kind, item, id=f"{folder.name}-{table}-{number}-{item.get('status', '')}")
     for folder in FOLDERS
-    for table in ("jobs", "timers", "leases", "resources", "set_aside", "job_versions")
+    for table in ("jobs", "timers", "leases", "resources", "set_aside", "job_versions", "keys")
     if (folder / f"{table}.json").exists()
     for number, item in enumerate(_recorded(folder, table))
     if not is_wait_place(item.get("slot", ""))  # made anew whenever it is written: nothing rests on it

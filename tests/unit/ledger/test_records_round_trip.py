@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from tickwork.core.access.api_keys import ApiKey
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.jobs.definitions import CatchUp, Job
 from tickwork.core.jobs.pauses import Pause
@@ -27,6 +28,7 @@ BARE = {
     JobVersion: JobVersion("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
     Pause: Pause("ann", "maintenance", 1),
     SliceLease: SliceLease("main#0001"),
+    ApiKey: ApiKey("payments:0123456789abcdef", "payments", "viewer", "a" * 64),
 }
 TIMES = {"started_at_ms": 1, "ended_at_ms": 2}
 ATTEMPT = TIMES | {"attempt": 1, "token": 1, "worker": "w", "outcome": "failed", "error": ""}

@@ -30,8 +30,8 @@ class ReplayIn(Body):
     team: Text
     runs: list[Ref] | None = Field(default=None, min_length=1, max_length=BULK_MAX)
     filter: DeadFilterIn | None = None
-    by: Text
-    """Who replays. It stands in the run's history."""
+    by: Text | None = None
+    """A note, kept in the run's history behind the actor whom the credential proves."""
     reason: Annotated[str, Field(min_length=1, max_length=200)]
     per_second: int = Field(default=10, ge=1, le=1_000)
     dry_run: bool = False

@@ -61,7 +61,7 @@ def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswe
     check_slug(body.team, "team")
     now_ms = ports.clock.now_ms()
     order = Order(
-        body.by,
+        call.actor.signs(body.by),
         body.reason,
         body.per_second,
         now_ms,

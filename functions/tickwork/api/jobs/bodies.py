@@ -62,14 +62,16 @@ class JobChangeIn(Body):
 class PauseIn(Body):
     """Skip a job's occurrences from now on."""
 
-    by: Annotated[str, Field(min_length=1, max_length=80)]
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
     reason: Annotated[str, Field(min_length=1, max_length=160)]
     until: Text | None = None
     """The first instant whose occurrence runs again; when left out, somebody has to resume the job."""
 
 
 class ResumeIn(Body):
-    by: Annotated[str, Field(min_length=1, max_length=80)]
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
 
 
 class PreviewIn(Body):

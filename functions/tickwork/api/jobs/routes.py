@@ -154,13 +154,13 @@ def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     """Skip a job's occurrences from now on."""
     body = call.body
     until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
-    job = changing.pause_job(call.ports, call.path["job_id"], body.by, body.reason, until_ms)
+    job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
     return 200, _view(call.ports, job)
 
 
 def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
     """Let a paused job run again from now on. Again is a no-op, and says who did it and when."""
-    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.body.by)
+    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.actor.signs(call.body.by))
     last = resumed(job.pauses)
     who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
     return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused, "resumed": who})

@@ -90,6 +90,9 @@ def _entry[Answer: Mapping[str, Any]](
     """One entry of a batch; whatever fails, fails this entry and not its neighbours (F14)."""
     try:
         answered = answer()
+    except NotFound:
+        # Another team's: not this worker's to start, and not its message's to be deleted by it.
+        return _declined(ref, Declined(isolating.NOT_YOURS, discard=False, retry_after_ms=SECOND_MS))
     except WorldError as error:
         ports.signals.count("runs.calls_busy_total")
         ports.signals.log("run_call_busy", ref=ref, error=repr(error))

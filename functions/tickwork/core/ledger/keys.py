@@ -18,6 +18,7 @@
 | bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
 | team of which a run has ended badly | teams | `cell` | `team` | who ends it, audit | lists over all teams | teams |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
+| API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
 
 `through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is

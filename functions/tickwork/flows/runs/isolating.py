@@ -12,6 +12,8 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.ports import Ports
 
 UNREADABLE = "unreadable"
+NOT_YOURS = "not_yours"
+"""The run is another team's: its message is for that team's workers, and soon visible again."""
 TRY_AGAIN_S = 300
 """A run that could not be worked on is tried again when somebody may have mended it."""
 

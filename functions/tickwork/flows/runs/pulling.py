@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tickwork.core.errors import WorldError
+from tickwork.core.errors import NotFound, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
@@ -96,6 +96,9 @@ def start_message(ports: Ports, pool: str, message: InMessage, worker: str, leas
         return Settled(kept=True)
     try:
         result = worker_calls.start(ports, _request(ports, body, worker, lease_s), body.get("payload_id"))
+    except NotFound:
+        hide(ports, receipt, 0)  # another team's, in a pool that several share: theirs to take, at once
+        return Settled(kept=True)
     except WorldError as error:
         ports.signals.log("lease_busy", ref=body["ref"], error=repr(error))
         hide(ports, receipt, BUSY_S)

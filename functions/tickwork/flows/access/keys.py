@@ -1,0 +1,135 @@
+"""Keys of teams: made, listed, revoked. What a key opens is decided in the core; here it is stored and found.
+
+Protects: a key's text is in the answer that makes it and nowhere else; nobody makes a key that goes further than he
+does himself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwork.core.access import api_keys
+from tickwork.core.access.actors import PLATFORM_TEAM, Actor, Role, fault_of
+from tickwork.core.access.api_keys import ApiKey
+from tickwork.core.errors import Conflict, Forbidden, InvalidField, NotFound, TooMany
+from tickwork.core.instants import DAY_MS
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.tables import KEYS, KEYS_BY_TEAM
+from tickwork.core.ledger.writes import Absent, Committed, Item, Put
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_many
+from tickwork.ports import Ports
+
+DRAWS = 4
+"""Unique ids are drawn from the system's randomness, some 76 bits each: four are more than a key's 256."""
+REVOKE_TRIES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A key that somebody asks for."""
+
+    team: str
+    role: Role
+    ends_at_ms: int
+    name: str = ""
+    pools: tuple[str, ...] = ()
+
+
+def create_key(ports: Ports, wanted: Wanted, actor: Actor, *, is_successor: bool = False) -> tuple[ApiKey, str]:
+    """(the key, its text, which is stored nowhere). Forbidden, InvalidField or TooMany."""
+    _check_wanted(ports, wanted, actor, is_successor=is_successor)
+    if len(list_keys(ports, wanted.team)) >= api_keys.KEYS_PER_TEAM_MAX:
+        raise TooMany(
+            f"team {wanted.team} has {api_keys.KEYS_PER_TEAM_MAX} keys, with those that ended in the last 90 days",
+            field="team",
+            remedy="use one of them, or revoke some and wait until they are forgotten",
+        )
+    text = api_keys.key_text(wanted.team, api_keys.secret_of([ports.ids.unique() for _ in range(DRAWS)]))
+    key = api_keys.new_key(
+        text,
+        wanted.role,
+        name=wanted.name,
+        pools=wanted.pools,
+        by=actor.name,
+        now_ms=ports.clock.now_ms(),
+        ends_at_ms=wanted.ends_at_ms,
+    )
+    result = commit(ports, Put(KEYS, key.to_item(), Absent()))
+    # A refusal with our own item is our first try, whose reply was lost.
+    if not isinstance(result, Committed) and (result.only or {}).get("hash") != key.hash:
+        raise Conflict(f"the id of the new key, {key.key_id}, is taken")
+    ports.signals.log("key_created", key_id=key.key_id, role=key.role, by=actor.name, ends_at_ms=key.ends_at_ms)
+    return key, text
+
+
+def _check_wanted(ports: Ports, wanted: Wanted, actor: Actor, *, is_successor: bool) -> None:
+    if fault := fault_of(wanted.team, wanted.role, wanted.pools):
+        raise InvalidField(fault, field="role", remedy="see docs/access.md for the roles")
+    if actor.role != "platform" and wanted.team == PLATFORM_TEAM:
+        raise Forbidden(
+            f"a key of the team {PLATFORM_TEAM} reaches every team", field="team", remedy="ask the platform's team"
+        )
+    if actor.role != "platform" and wanted.role == "worker" and not is_successor:
+        # Pools have no owner yet: whoever may lease from one takes messages that may be another team's.
+        raise Forbidden(
+            "who may work for a pool is the platform's to say",
+            field="role",
+            remedy="have the platform's team make the first key; it can be rotated by its team",
+        )
+    now_ms = ports.clock.now_ms()
+    if not now_ms < wanted.ends_at_ms <= now_ms + api_keys.LIFE_DAYS_MAX * DAY_MS:
+        raise InvalidField(
+            "a key ends some time",
+            field="expires_in_days",
+            remedy=f"give 1 to {api_keys.LIFE_DAYS_MAX} days",
+        )
+    unknown = [pool for pool in wanted.pools if pool not in ports.layout.pools]
+    if unknown:
+        raise InvalidField(
+            f"there is no pool {unknown[0][:80]!r} here",
+            field="pools",
+            remedy=f"pools of this environment: {', '.join(ports.layout.pools)}",
+        )
+
+
+def list_keys(ports: Ports, team: str) -> list[ApiKey]:
+    """All keys of a team that are not forgotten yet, the newest first."""
+    found, _ = ports.store.query_index(
+        KEYS, KEYS_BY_TEAM, team, limit=api_keys.KEYS_PER_TEAM_MAX, after=None, descending=False
+    )
+    items = read_many(ports, KEYS, [{"key_id": one["key_id"]} for one in found])
+    keys = [key for item in items if item is not None and (key := _readable(ports, item)) is not None]
+    return sorted(keys, key=lambda key: (-key.created_at_ms, key.key_id))
+
+
+def _readable(ports: Ports, item: Item) -> ApiKey | None:
+    """One that this version cannot read costs the list that one."""
+    try:
+        return ApiKey.from_item(item)
+    except Unreadable as error:
+        ports.signals.log("key_unreadable", why=str(error))
+        return None
+
+
+def get_key(ports: Ports, key_id: str) -> ApiKey:
+    item = ports.store.get(KEYS, {"key_id": key_id})
+    if item is None:
+        raise NotFound(f"there is no key {key_id!r}", field="key_id", remedy="list them with ?team=")
+    return ApiKey.from_item(item)
+
+
+def revoke_key(ports: Ports, key_id: str, actor: Actor) -> tuple[ApiKey, bool]:
+    """(the key, whether it was this call that revoked it). Again is a no-op."""
+    for _ in range(REVOKE_TRIES_MAX):
+        key = get_key(ports, key_id)
+        if key.revoked_at_ms:
+            return key, False
+        ended = api_keys.revoked(key, actor.name, ports.clock.now_ms())
+        result = commit(ports, api_keys.revocation(ended))
+        if isinstance(result, Committed):
+            ports.signals.log("key_revoked", key_id=key_id, by=actor.name)
+            return ended, True
+        if (result.only or {}).get("revoked_at_ms") == ended.revoked_at_ms:
+            return ended, True  # our own first try, whose reply was lost
+    raise Conflict(f"key {key_id} was changed {REVOKE_TRIES_MAX} times meanwhile")

@@ -1,0 +1,95 @@
+"""Principals of AWS: which team and role each is mapped to, and what is told to one that is mapped to none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.fakes import fake_ports
+from tests.support.http import ApiUnderTest
+from tickwork.api.gate import IamGate
+from tickwork.core.access.actors import BY_CHARS_MAX, LOCAL, Actor, Rule, actor_of_principal, parse_rules, principal_of
+from tickwork.core.errors import Forbidden
+from tickwork.settings import ENVIRONMENTS, EVERY_PRINCIPAL, BadSetting, Settings
+
+ROLE = "arn:aws:sts::123456789012:assumed-role/PaymentsDeploy/ann@example.org"
+
+
+@pytest.mark.parametrize(
+    ("arn", "principal"),
+    [
+        (ROLE, "PaymentsDeploy/ann@example.org"),
+        ("arn:aws:iam::123456789012:user/teams/payments/ci", "ci"),
+        ("arn:aws:iam::123456789012:root", "root"),
+        ("arn:aws:sts::123456789012:federated-user/bob", "bob"),
+        ("", "unknown"),
+    ],
+)
+def test_a_principal_is_named_by_its_role_and_session_or_its_user(arn: str, principal: str) -> None:
+    assert principal_of(arn) == principal
+
+
+def test_the_first_rule_that_matches_counts() -> None:
+    rules = parse_rules("PaymentsDeploy=>payments/owner Payments*=>payments/viewer *=>platform/platform")
+    assert actor_of_principal(ROLE, rules) == Actor("iam:PaymentsDeploy/ann@example.org", "payments", "owner")
+    assert actor_of_principal(ROLE.replace("Deploy", "Look"), rules).role == "viewer"
+    assert actor_of_principal("arn:aws:iam::1:user/ci", rules).role == "platform"
+
+
+def test_a_name_without_a_star_matches_no_longer_name() -> None:
+    (rule,) = parse_rules("Payments=>payments/owner")
+    assert rule.matches("Payments/any-session")
+    assert not rule.matches("PaymentsDeploy/any-session")
+    assert not rule.matches("Other/Payments")
+
+
+def test_a_principal_that_no_rule_names_hears_what_was_seen_and_tried() -> None:
+    """X7"""
+    api = ApiUnderTest(fake_ports(), IamGate(parse_rules("Ops=>platform/platform Shop*=>shop/owner")))
+    api.authorizer = {"iam": {"userArn": ROLE}}
+    status, problem = api.call("GET", "/jobs", team="payments")
+    assert status == 403
+    assert "'PaymentsDeploy/ann@example.org'" in problem["detail"]
+    assert "Ops, Shop*" in problem["detail"]
+
+
+def test_whom_the_authorizer_does_not_name_is_mapped_like_anybody() -> None:
+    assert actor_of_principal("", parse_rules(EVERY_PRINCIPAL)).name == "iam:unknown"
+    with pytest.raises(Forbidden):
+        actor_of_principal("", parse_rules("Ops=>platform/platform"))
+
+
+def test_a_worker_rule_names_its_pools() -> None:
+    assert parse_rules("W=>payments/worker:a+b") == (Rule("W", "payments", "worker", ("a", "b")),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "W=>payments/worker",
+        "X=>payments/owner:a",
+        "X=>payments/platform",
+        "X=>payments/boss",
+        "X",
+        "=>a/owner",
+        "X=>A/owner",
+    ],
+)
+def test_a_rule_that_cannot_be_meant_does_not_start(text: str) -> None:
+    with pytest.raises(BadSetting, match="TICKWORK_PRINCIPALS"):
+        Settings(principals=text)
+
+
+def test_an_environment_that_says_nothing_lets_every_iam_caller_do_everything_as_before() -> None:
+    for environment in ENVIRONMENTS.values():
+        settings = Settings.from_environ(environment.settings().to_environ())
+        actor = actor_of_principal(ROLE, parse_rules(settings.principals))
+        assert (actor.team, actor.role, actor.is_walled) == ("platform", "platform", False)
+    assert Settings.from_environ({}).principals == EVERY_PRINCIPAL
+
+
+def test_the_actor_comes_first_whatever_a_client_writes_and_is_never_longer_than_by_was() -> None:
+    actor = Actor("iam:" + "x" * 60, "payments", "operator")
+    assert LOCAL.signs(None) == LOCAL.signs("local") == "local"
+    assert LOCAL.signs("key:platform:1234") == "local (key:platform:1234)"
+    assert actor.signs("y" * 80).startswith(actor.name)
+    assert len(actor.signs("y" * 80)) == BY_CHARS_MAX
