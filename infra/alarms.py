@@ -43,6 +43,10 @@ SLICE_LAG_MAX_S = 180
 """An idle slice lags by up to a minute of keep-alive, as the ticker sees it; from a minute on the ticker wakes it anew
 each time. Three minutes mean that waking does not help."""
 
+HANDLER_MISSING_OF = (10, 12)
+"""Of periods of five minutes, which is as long as a worker hides such a message: no rollout takes an hour, and one that
+ends in between is silent."""
+
 
 class Alarms(Construct):
     def __init__(
@@ -172,6 +176,13 @@ class Alarms(Construct):
             self._bell.own(TEAMS_ATTENTION, EVERYWHERE, "Sum", _QUARTER),
             above=0,
             what="A run that must not run twice was not repeated, or a push target is left alone: its team looks",
+        )
+        self._bell.alarm(
+            "handler-missing",
+            self._bell.own("runs.unhandled_total", "api", "Sum", _FIVE_MINUTES),
+            above=0,
+            of=HANDLER_MISSING_OF,
+            what="For an hour workers have been refusing runs whose handler they lack: does any have it?",
         )
         for pool, dlq in queues.ready_dlqs.items():
             self._bell.alarm(

@@ -141,7 +141,11 @@ def _worker(stage: _Stage) -> None:
     _complete(stage, {"outcome": "failed_permanent", "error": "no such invoice", "error_class": "UnknownInvoice"})
     stage.call("POST", "/timers", TIMER | {"client_key": "reminder-4713", "delay_s": 0})
     stage.after(1)
-    stage.call("POST", "/pools/payments:lease", {"worker": "http-1", "max": 5})
+    leased = stage.call("POST", "/pools/payments:lease", {"worker": "http-1", "max": 5, "handlers": ["remind"]})["runs"]
+    given = [{name: run[name] for name in ("ref", "token", "receipt")} for run in leased]
+    stage.call("POST", "/runs:release", {"runs": given})
+    left = [{"ref": run["ref"], "handler": run["handler"]} for run in leased]
+    stage.call("POST", "/runs:unhandled", {"worker": "host-2", "runs": left})
 
 
 def _complete(stage: _Stage, outcome: dict[str, Any]) -> None:

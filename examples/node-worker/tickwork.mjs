@@ -8,7 +8,7 @@ const LEASE_S = 60;
 const WAIT_S = 10;
 const PAUSE_MS = 2_000;
 const BEAT_MS_MIN = 500; // near the end of max_duration_s less and less is left, and no heartbeat lengthens it
-const COMPLETE_ROUNDS_MAX = 20;
+const GRACE_MS = 20_000;
 
 /** Throw it from a job when no retry can help: the run is dead-lettered at once. */
 export class FailPermanently extends Error {}
@@ -19,6 +19,11 @@ export class LeaseLost extends Error {}
 /** The reason of `ctx.signal` when somebody cancelled the run. */
 export class RunCancelled extends Error {}
 
+/** The reason of `ctx.signal` when the worker has to stop: the run is handed back, and another worker begins it anew. */
+export class Interrupted extends Error {}
+
+const SAYS_TOO_MUCH = new Set([400, 413, 422]); // refusals of what is said, and not of who says it
+
 class Refused extends Error {
   constructor(status, text) {
     super(`${status}: ${text}`);
@@ -28,16 +33,19 @@ class Refused extends Error {
 
 export class Worker {
   /** `jobs`: handler name -> async (ctx, payload). A job must pass `ctx.signal` on to what it awaits. */
-  constructor({ api, pool, jobs, concurrency = 8, leaseS = LEASE_S, log = console.error, headers = {} }) {
-    Object.assign(this, { api, pool, jobs, concurrency, leaseS, log, headers });
+  constructor({ api, pool, jobs, concurrency = 8, leaseS = LEASE_S, graceMs = GRACE_MS, log = console.error, headers = {} }) {
+    Object.assign(this, { api, pool, jobs, concurrency, leaseS, graceMs, log, headers });
     this.name = `${hostname().slice(0, 40)}-${process.pid}`;
     this.running = new Set();
     this.stopping = new AbortController();
+    this.graceIsOver = new AbortController();
   }
 
-  /** Take nothing more; `run` returns when what runs has ended. */
+  /** Take nothing more; `run` returns when what runs has ended, or has been handed back at the end of its grace. */
   stop() {
+    if (this.stopping.signal.aborted) return;
     this.stopping.abort();
+    setTimeout(() => this.graceIsOver.abort(), this.graceMs).unref();
   }
 
   async run() {
@@ -57,7 +65,7 @@ export class Worker {
 
   async #lease(max) {
     try {
-      const body = { worker: this.name, max, lease_s: this.leaseS, wait_s: WAIT_S };
+      const body = { worker: this.name, max, lease_s: this.leaseS, wait_s: WAIT_S, handlers: Object.keys(this.jobs) };
       const askedAt = performance.now();
       // Not aborted by `stop`: runs in an answer nobody reads would wait for their lease to lapse.
       const path = `/pools/${encodeURIComponent(this.pool)}:lease`;
@@ -88,6 +96,7 @@ export class Worker {
     const stop = new AbortController();
     const beating = new AbortController();
     const beats = this.#beat(run, stop, beating.signal);
+    this.graceIsOver.signal.addEventListener("abort", () => stop.abort(new Interrupted(run.run_id)), { signal: beating.signal });
     let outcome = "succeeded";
     let error = "";
     let errorClass; // left out of the JSON while undefined, like the receipt where there is none
@@ -101,7 +110,8 @@ export class Worker {
       error = `${errorClass}: ${failure?.message ?? failure}`.slice(0, 1000);
     }
     if (stop.signal.reason instanceof RunCancelled && outcome !== "succeeded") outcome = "cancelled";
-    await this.#complete(run, { outcome, error, errorClass }, stop.signal); // the lease is kept until the outcome is in
+    if (stop.signal.reason instanceof Interrupted && outcome !== "succeeded") await this.#release(run);
+    else await this.#complete(run, { outcome, error, errorClass }, stop.signal); // the lease is kept until the outcome is in
     beating.abort();
     await beats;
   }
@@ -139,18 +149,29 @@ export class Worker {
     return setTimeout(() => stop.abort(new LeaseLost(run.run_id)), Math.max(0, lease.endsAt - performance.now()));
   }
 
+  /** Hand it back. Where that does not succeed (a platform of an older version, or none) its lease lapses. */
+  async #release(run) {
+    try {
+      await this.#post("/runs:release", { runs: [{ ref: run.ref, token: run.token, receipt: run.receipt }] }, 2_000);
+    } catch (failure) {
+      this.log(`release failed: ${failure.message}`);
+    }
+  }
+
   /** Until it is accepted or refused, or the lease is gone: then nothing may be completed. */
   async #complete(run, { outcome, error, errorClass }, signal) {
-    for (let round = 0; round < COMPLETE_ROUNDS_MAX; round++) {
-      if (signal.reason instanceof LeaseLost) return;
+    while (!(signal.reason instanceof LeaseLost)) {
       try {
         const entry = { ref: run.ref, token: run.token, receipt: run.receipt, outcome, error, error_class: errorClass };
         const answer = (await this.#post("/runs:complete", { runs: [entry] }, 10_000)).runs[0];
         if (answer.accepted || (answer.reason !== "busy" && answer.reason !== "contended")) return;
       } catch (failure) {
         this.log(`complete failed: ${failure.message}`);
-        if (failure instanceof Refused && outcome === "cancelled") outcome = "failed_permanent";
-        else if (failure instanceof Refused) return;
+        if (failure instanceof Refused && SAYS_TOO_MUCH.has(failure.status)) {
+          if (outcome === "cancelled") outcome = "failed_permanent"; // a platform of an older version
+          else if (error || errorClass) error = errorClass = undefined; // the bare outcome, for a failure has to be recorded
+          else return;
+        }
       }
       await sleep(500);
     }

@@ -122,10 +122,12 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InMessage:
-    """A received message, hidden from others for a while. `receipt` hides it longer, or deletes it."""
+    """A received message, hidden from others for a while. `receipt` hides it longer, or deletes it. `receives`: how
+    often it has been received, this time included."""
 
     receipt: str
     body: str
+    receives: int = 1
 
 
 class Receiver(Protocol):

@@ -34,6 +34,7 @@ FOUND_BY = {
     "forgets_a_complete": "repeats_a_complete",
     "uses_one_claim_for_all": "keeps_a_held_run",
     "dies_of_a_bad_message": "survives_a_bad_message",
+    "starts_what_it_cannot_run": "leaves_an_unknown_handler",
 }
 
 

@@ -307,6 +307,12 @@ FAILURES = (
         *("teams-attention", 1, None),
         told=told(PREFIX, "teams.attention_total", "all"),
     ),
+    Failure(
+        "no worker has the handler of a run",
+        *("handler-missing", 60, None),
+        told=told(PREFIX, "runs.unhandled_total", "api"),
+        minutes=75,
+    ),
 )
 
 

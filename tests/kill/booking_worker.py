@@ -62,3 +62,29 @@ def long(ctx: Context, booking: Booking) -> None:
     finally:
         with db.transaction():
             db.execute("INSERT INTO ended VALUES (%s, %s, %s)", (ctx.run_id, ctx.attempt, ended))
+
+
+@app.job("steps")
+def steps(ctx: Context, booking: Booking) -> None:
+    """Works in small steps, and stops when it is told to."""
+    db = connection()
+    with db.transaction():
+        db.execute("INSERT INTO begun VALUES (%s, %s, %s, %s)", (ctx.run_id, ctx.attempt, ctx.token, os.getpid()))
+    until_s = time.monotonic() + booking.before_s
+    while time.monotonic() < until_s:
+        time.sleep(0.05)
+        ctx.check()
+    _book_once(ctx)
+
+
+@app.job("deaf")
+def deaf(ctx: Context, booking: Booking) -> None:
+    """Is in C code all the time, where no signal arrives."""
+    time.sleep(booking.before_s)
+    _book_once(ctx)
+
+
+def _book_once(ctx: Context) -> None:
+    with connection().transaction(), connection().cursor() as cursor:
+        if postgres_once(cursor, ctx):
+            cursor.execute("INSERT INTO booked VALUES (%s, %s)", (ctx.run_id, ctx.token))

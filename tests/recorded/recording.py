@@ -32,11 +32,11 @@ from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import cancelling, dead_letters, timers
+from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 8
+VERSION = 9
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -169,6 +169,10 @@ def _runs(world: World) -> None:
     world.must_start(lapsed, lease_s=30)
     world.after(40)
     world.must_start(lapsed)  # reclaimed
+    for _ in range(2):  # handed back, and running again after that
+        given = world.timer()
+        worker_calls.hand_back(world.ports, given, world.must_start(given).token)
+    world.must_start(given)
     lasting = world.timer(max_duration_s=600)
     world.must_start(lasting)
     keyed = timers.NewTimer("shop", world.clock.at_ms + 90_000, Work("default", "job"), "order-17", "content")

@@ -13,7 +13,7 @@ from tests.simulator.threads import current, wait
 from tickwork.api.fields import NoQuery
 from tickwork.api.routing import Call
 from tickwork.api.workers import routes
-from tickwork.api.workers.bodies import BeatIn, CompleteIn, LeaseIn, StartIn
+from tickwork.api.workers.bodies import BeatIn, CompleteIn, LeaseIn, ReleaseIn, StartIn, UnhandledIn
 from tickwork.client import PAUSE_S, TIMEOUT_S, TRIES_MAX, ApiRefused, ApiUnreachable
 from tickwork.core.access.actors import LOCAL
 from tickwork.core.errors import CallerError, WorldError
@@ -34,6 +34,10 @@ class SimApi:
 
     def post(self, path: str, body: dict[str, Any], *, repeat: bool = True, timeout_s: float = TIMEOUT_S) -> Answer:
         """The answer; ApiRefused, or ApiUnreachable after the last try."""
+        if path == "/runs:release":
+            for one in body["runs"]:
+                until_ms = self._world.kernel.now_ms + one.get("stops_in_s", 0) * 1_000
+                self._world.checks.ledger.gave_up(one["ref"], one["token"], until_ms)
         for tries in range(1, (TRIES_MAX if repeat else 1) + 1):
             if tries > 2:  # the second follows at once
                 wait([], PAUSE_S * 2 ** (tries - 2))
@@ -48,6 +52,8 @@ class SimApi:
 
     def _note(self, body: dict[str, Any], answer: Answer) -> None:
         """What a worker was told, it may believe."""
+        if "runs" not in answer:
+            return
         asked = body.get("runs") or answer["runs"]
         for one, run in zip(asked, answer["runs"], strict=True):
             if run.get("lease_until"):
@@ -83,7 +89,7 @@ class _Call:
         except (CallerError, ValidationError) as error:
             answer = ApiRefused(422, {"detail": str(error)})
         else:
-            if any(run.get("reason") == "busy" for run in answer["runs"]):
+            if any(run.get("reason") == "busy" for run in answer.get("runs", ())):
                 process.gave_up = True
             else:
                 self._world.checks.answered(process)
@@ -107,5 +113,7 @@ _HANDLERS: dict[str, tuple[type[BaseModel], Callable[[Call[Any, Any]], tuple[int
     "start": (StartIn, routes.start_runs),
     "heartbeat": (BeatIn, routes.heartbeat_runs),
     "complete": (CompleteIn, routes.complete_runs),
+    "release": (ReleaseIn, routes.release_runs),
+    "unhandled": (UnhandledIn, routes.count_unhandled_runs),
     "lease": (LeaseIn, routes.lease_runs),
 }

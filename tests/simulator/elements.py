@@ -48,6 +48,8 @@ _HARD = 0.6
 
 SECOND_POOL, REAL_POOL, LEASED_POOL, LAMBDA_POOL = "bulk", "real", "leased", "lambda"
 CALENDAR = "works"
+NEW_HANDLER = "new"
+"""A handler that a rollout brings: at first only some workers have it, and in the end all."""
 FLAKY, BROKEN = "Flaky", "Broken"
 """The error classes that jobs fail with."""
 DOWN_HOST = "two.example.net"
@@ -152,7 +154,7 @@ def _with_elements(rng: Random, work: Work, elements: frozenset[str]) -> Work:
     if "unsafe" in elements and rng.random() < 0.5:
         work = replace(work, idempotency_class=UNSAFE, sign_off={"who": "ops", "why": "it may be lost"})
     if work.pool in (REAL_POOL, LAMBDA_POOL) and rng.random() < 0.1:
-        work = replace(work, handler="gone")
+        work = replace(work, handler=NEW_HANDLER)
     if work.pool in (REAL_POOL, LEASED_POOL) and rng.random() < 0.25:
         work = replace(work, lease_s=300, max_duration_s=60)  # the lease is cut long before a heartbeat is due
     if "retry_filters" in elements:

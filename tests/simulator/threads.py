@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import getcurrent
 
 from tickwork.testing.process import CRASHED, Crashed, Process
-from tickwork.worker import beating, completing, context, lambdas, process, sources, stopping
+from tickwork.worker import beating, completing, context, lambdas, process, shutting_down, sources, stopping
 from tickwork.worker.clock import WorkerClock
 from tickwork.worker.context import StopJob
 
@@ -252,12 +252,9 @@ THREADING = SimpleNamespace(
 )
 QUEUE = SimpleNamespace(SimpleQueue=SimpleQueue, Empty=real_queue.Empty)
 
-_THREADED = (process, beating, completing, context, lambdas, sources, stopping)
+_THREADED = (process, beating, completing, context, lambdas, shutting_down, sources, stopping)
 _MAPPED: tuple[tuple[Any, str, object], ...] = (
-    *(
-        (module, "threading", THREADING)
-        for module in (process, beating, completing, context, lambdas, sources, stopping)
-    ),
+    *((module, "threading", THREADING) for module in _THREADED),
     (completing, "queue", QUEUE),
     (process, "ThreadPoolExecutor", ThreadPoolExecutor),
     (sources, "ThreadPoolExecutor", ThreadPoolExecutor),

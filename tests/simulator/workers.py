@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from tests.simulator.api import SimApi
-from tests.simulator.elements import BROKEN, FLAKY, LEASED_POOL
+from tests.simulator.elements import BROKEN, FLAKY, LEASED_POOL, NEW_HANDLER
 from tests.simulator.threads import Event, SimWorkerClock, strike, wait
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 _LIVES_S = (40, 90, 200)
+_SHORT_LIVES_S = (1, 3, 8, 20)
+"""Of workers in a deploy that goes wrong again and again."""
+_GRACES_S = (0, 2, 30, 70)
+_CLEAN_UPS_S = (0.2, 5.0)
+"""The shorter one is less than a step of a job: some do not stop in it."""
+_HAS_NEW_SHARE = 0.5
 _LOOK_MS = 20 * SECOND_MS
 _STEP_MS = 1_500
 _STALE_MS = 12 * SECOND_MS
@@ -79,18 +85,21 @@ class Session:
         world = self._world
         world.seen["worker session"] += 1
         stopping: Any = Event()
-        options = WorkerOptions(world.apart.choice((1, 3, 8)), float(world.apart.choice((2, 30))))
-        source = self._source(process, stopping)
+        choice = world.apart.choice
+        options = WorkerOptions(choice((1, 3, 8)), float(choice(_GRACES_S)), choice(_CLEAN_UPS_S))
+        app = make_app(world)
+        source = self._source(process, stopping, app.names)
         api: Any = SimApi(world)
-        self._worker = Worker(make_app(world), source, api, options, stopping, SimWorkerClock())
-        life_ms = world.apart.choice(_LIVES_S) * SECOND_MS
+        self._worker = Worker(app, source, api, options, stopping, SimWorkerClock())
+        is_short = world.faults.strikes(world.rng, "sigterm")
+        life_ms = choice(_SHORT_LIVES_S if is_short else _LIVES_S) * SECOND_MS
         world.kernel.at(world.kernel.now_ms + life_ms, self._stop)
         world.kernel.at(world.kernel.now_ms + _LOOK_MS, self._look)
         clean = self._worker.run()
         world.seen["worker session ended" if clean else "worker session gave runs up"] += 1
         process.end()  # the command line ends the process here, whatever its threads are at
 
-    def _source(self, process: Process, stopping: Any) -> Source:
+    def _source(self, process: Process, stopping: Any, handlers: Sequence[str]) -> Source:
         api: Any = SimApi(self._world)
         clock = SimWorkerClock()
         if self._pool == LEASED_POOL:
@@ -102,10 +111,18 @@ class Session:
                 clock=clock,
                 lease_s=_LEASE_S,
                 wait_s=_LEASE_WAIT_S,
+                handlers=handlers,
             )
         sqs: Any = SimSqsClient(self._world, process, ready_queue(self._pool))
         return SqsSource(
-            queue_url=self._pool, sqs=sqs, control=sqs, api=api, worker=process.name, stopping=stopping, clock=clock
+            queue_url=self._pool,
+            sqs=sqs,
+            control=sqs,
+            api=api,
+            worker=process.name,
+            stopping=stopping,
+            clock=clock,
+            handlers=handlers,
         )
 
     def _stop(self) -> None:
@@ -165,6 +182,8 @@ def make_app(world: World, ends_ms: int = 0) -> App:
             raise RetryLater("not now", after_s=rng.choice((1, 20)))
         raise Flaky("it may pass") if drawn < _FAILS_SHARE / 2 else Broken("it broke")
 
+    if world.faults.off or world.apart.random() < _HAS_NEW_SHARE:
+        app.job(NEW_HANDLER)(job)
     return app
 
 
@@ -210,7 +229,14 @@ class SimSqsClient:
         self._world, self._process, self._name = world, process, queue
         self._queue = process.world.queues[queue]
 
-    def receive_message(self, *, QueueUrl: str, MaxNumberOfMessages: int, WaitTimeSeconds: int) -> dict[str, Any]:  # noqa: N803
+    def receive_message(
+        self,
+        *,
+        QueueUrl: str,  # noqa: N803
+        MaxNumberOfMessages: int,  # noqa: N803
+        WaitTimeSeconds: int,  # noqa: N803
+        MessageSystemAttributeNames: Sequence[str] = (),  # noqa: N803
+    ) -> dict[str, Any]:
         hide_s = self._queue.visibility_ms // SECOND_MS
         receiver = SimReceiver(self._process)
         found = self._try(
@@ -218,7 +244,16 @@ class SimSqsClient:
             lambda: receiver.receive(self._name, limit=MaxNumberOfMessages, wait_s=WaitTimeSeconds, hide_s=hide_s),
         )
         strike()
-        return {"Messages": [{"ReceiptHandle": message.receipt, "Body": message.body} for message in found]}
+        return {
+            "Messages": [
+                {
+                    "ReceiptHandle": message.receipt,
+                    "Body": message.body,
+                    "Attributes": {name: str(message.receives) for name in MessageSystemAttributeNames},
+                }
+                for message in found
+            ]
+        }
 
     def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         return self._batch("DeleteMessageBatch", Entries, lambda entry: self._delete(int(entry["ReceiptHandle"])))
@@ -282,7 +317,15 @@ def invoke_lambda(world: World, messages: list[Message]) -> None:
         sqs: Any = SimSqsClient(world, process, queue.name)
         ends_ms = world.kernel.now_ms + may_take_ms
         handle = lambda_handler(make_app(world, ends_ms), api=api, sqs=sqs, queue_url=queue.name)
-        records = [{"messageId": str(m.id), "receiptHandle": str(m.id), "body": m.body} for m in messages]
+        records = [
+            {
+                "messageId": str(message.id),
+                "receiptHandle": str(message.id),
+                "body": message.body,
+                "attributes": {"ApproximateReceiveCount": str(message.receives)},
+            }
+            for message in messages
+        ]
         failed = {one["itemIdentifier"] for one in handle({"Records": records}, context)["batchItemFailures"]}
         world.seen["lambda batch"] += 1
         for message in messages:

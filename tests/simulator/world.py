@@ -24,7 +24,7 @@ from tests.simulator.vandals import RETENTION_S
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.tables import CALENDARS, JOBS, TIMERS
 from tickwork.testing.broken import Broken
-from tickwork.testing.faults import Faults, draw_apart, draw_faults
+from tickwork.testing.faults import Faults, draw_alone, draw_apart, draw_faults
 from tickwork.testing.kernel import Kernel, Livelock
 from tickwork.testing.store import WatchedStore
 from tickwork.testing.violation import Violation
@@ -98,6 +98,7 @@ class World:
     def _draw_faults(self) -> tuple[Faults, frozenset[str]]:
         """The swarm of a seed, and the parts of it that stay broken: in some seeds there is nothing else."""
         faults = draw_apart(self.apart, draw_faults(self.rng))
+        faults = draw_alone(self.seed, faults)
         parts = draw_parts(self.apart) if faults.rates else frozenset()
         if parts and self.apart.random() < ONLY_BROKEN_SEEDS:
             faults = Faults({})

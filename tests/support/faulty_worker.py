@@ -24,6 +24,7 @@ from tickwork.worker.sources import SqsSource
 from tickwork.worker.stopping import Stoppable
 
 FAULTS: dict[str, Callable[[], None]] = {}
+KNOWN = list(app.names)
 
 
 def fault(plant: Callable[[], None]) -> Callable[[], None]:
@@ -139,6 +140,11 @@ def dies_of_a_bad_message() -> None:
     replace(SqsSource, "_receive", make)
 
 
+@fault
+def starts_what_it_cannot_run() -> None:
+    KNOWN.append("no-such-handler")
+
+
 def main() -> None:
     FAULTS[sys.argv[1]]()
     stopping, clock, api, sqs = threading.Event(), WorkerClock(), ApiClient(), sqs_client(long_poll=True)
@@ -150,6 +156,7 @@ def main() -> None:
         worker="faulty",
         stopping=stopping,
         clock=clock,
+        handlers=KNOWN,
     )
     worker = Worker(app, source, api, WorkerOptions(concurrency=4), stopping, clock)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())

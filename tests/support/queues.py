@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.support.runs_world import World
 from tickwork.core.errors import Throttled
 from tickwork.ports import InMessage
@@ -14,6 +16,7 @@ class WorldQueue:
         self.world = world
         self.hidden_until_ms: dict[str, int] = {}
         self.gone: set[str] = set()
+        self.receives: Counter[str] = Counter()
         self.busy = False
 
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
@@ -22,7 +25,8 @@ class WorldQueue:
             handle = f"handle/{number}=="
             visible = self.hidden_until_ms.get(handle, 0) <= self.world.clock.at_ms
             if name == queue and visible and handle not in self.gone and len(found) < limit:
-                found.append(InMessage(handle, message.body))
+                self.receives[handle] += 1
+                found.append(InMessage(handle, message.body, self.receives[handle]))
                 self.hide(queue, handle, hide_s)
         return found
 

@@ -48,12 +48,19 @@ class FakeSqs:
         self.deleted: list[str] = []
         self.on_receive: Callable[[], object] = lambda: None
         self.journal: list[str] = []
+        self.receives: dict[str, int] = {}
 
     def receive_message(self, **asked: Any) -> dict[str, Any]:
         self.asked_for.append(asked["MaxNumberOfMessages"])
         self.on_receive()
         bodies = self.batches.pop(0) if self.batches else []
-        return {"Messages": [{"ReceiptHandle": f"receipt of {body}", "Body": body} for body in bodies]}
+        return {"Messages": [self._message(body) for body in bodies]}
+
+    def _message(self, body: str) -> dict[str, Any]:
+        """As an endpoint gives it that says how often it was received, where a test does."""
+        received = self.receives.get(body)
+        attributes = {"Attributes": {"ApproximateReceiveCount": str(received)}} if received else {}
+        return {"ReceiptHandle": f"receipt of {body}", "Body": body} | attributes
 
     def change_message_visibility_batch(self, **asked: Any) -> dict[str, Any]:
         for entry in asked["Entries"]:
@@ -102,7 +109,7 @@ class FakeApi:
 class Bench:
     """A worker whose threads are the test: each step is called, and is over when the call returns."""
 
-    def __init__(self, app: App | None = None, concurrency: int = 4) -> None:
+    def __init__(self, app: App | None = None, concurrency: int = 4, handlers: list[str] | None = None) -> None:
         self.app = app or App()
         self.sqs, self.clock, self.stopping = FakeSqs(), HandClock(), threading.Event()
         self.api = FakeApi(self.sqs.journal)
@@ -114,6 +121,7 @@ class Bench:
             worker="worker-1",
             stopping=self.stopping,
             clock=self.clock,
+            handlers=handlers,
         )
         self.worker = Worker(
             self.app,
@@ -142,15 +150,9 @@ class Bench:
         """What the completer's threads would do."""
         completer = self.worker._completer
         while not completer._ended.empty():
-            completer._ended.put(None)  # what was put so far
             first = completer._ended.get()
             assert first is not None
-            batch = completer._gather(first)
-            while not completer._ended.empty():
-                completer._ended.get()
-            completer.send(batch)
-            for delivery, _ in batch:
-                completer._done(delivery)
+            completer.work_off(completer._gather(first))
         self.settle()
 
     def settle(self) -> None:

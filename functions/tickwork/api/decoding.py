@@ -13,8 +13,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from tickwork.api.fields import Body, Query
+from tickwork.api.fields import Batch, Body, Query, Unread
 from tickwork.core.errors import CallerError, InvalidField, InvariantViolated
+from tickwork.core.texts import cleaned
+
+DETAIL_CHARS_MAX = 300
+"""Of what is wrong with one entry of a batch: an answer tells it for each."""
+REF_CHARS_MAX = 400
+"""As a ref may have: what an entry that cannot be read says instead of one is shown no longer."""
 
 
 class DuplicateKey(CallerError):
@@ -34,14 +40,43 @@ class Refused(Exception):
 
 def read_body[Model: Body](model: type[Model], text: str) -> Model:
     """A request's body as its model. Raises JSONDecodeError, DuplicateKey or Refused."""
-    return validated(model, read_json(text))
+    return validated(model, read_json(text, any_number=model.ANY_NUMBER))
 
 
 def validated[Model: Body](model: type[Model], found: object) -> Model:
     try:
         return model.model_validate(found)
     except ValidationError as error:
-        raise Refused(error, model) from error
+        spared = _spared(model, found, error)
+        if spared is None:
+            raise Refused(error, model) from error
+        return spared
+
+
+def _spared[Model: Body](model: type[Model], found: object, error: ValidationError) -> Model | None:
+    """A batch without the entries that are at fault; None when something else is, or all of them are."""
+    if not issubclass(model, Batch) or not isinstance(found, dict):
+        return None
+    unread = _unread(error, found)
+    if not unread:
+        return None
+    left = [entry for place, entry in enumerate(found["runs"]) if place not in unread]
+    return model.model_validate({**found, "runs": left}).without(unread)
+
+
+def _unread(error: ValidationError, found: Mapping[str, Any]) -> dict[int, Unread]:
+    """The entries of a batch that are at fault, if nothing else is, and not all of them are."""
+    unread: dict[int, Unread] = {}
+    for one in error.errors(include_url=False, include_context=False):
+        place = one["loc"][1] if one["loc"][0] == "runs" and len(one["loc"]) > 1 else None
+        if not isinstance(place, int):
+            return {}
+        entry = found["runs"][place]
+        ref = entry.get("ref") if isinstance(entry, dict) else None
+        where = ".".join(str(part) for part in one["loc"])
+        detail = cleaned(f"{where}: {one['msg']}", DETAIL_CHARS_MAX)
+        unread.setdefault(place, Unread(cleaned(ref, REF_CHARS_MAX) if isinstance(ref, str) else "", detail))
+    return unread if len(unread) < len(found["runs"]) else {}
 
 
 def read_query[Model: Query](model: type[Model], given: Mapping[str, str]) -> Model:
@@ -61,9 +96,10 @@ def read_query[Model: Query](model: type[Model], given: Mapping[str, str]) -> Mo
         raise InvalidField("it is required", field=missing, remedy=f"add ?{missing}=") from None
 
 
-def read_json(text: str) -> object:
+def read_json(text: str, *, any_number: bool = False) -> object:
     """JSON as every reader of it understands it. Whatever is wrong with it is a JSONDecodeError, but a key that stands
-    twice, which is a DuplicateKey: readers differ in which of the two they take."""
+    twice, which is a DuplicateKey: readers differ in which of the two they take. `any_number`: NaN and infinities are
+    read, for a report whose wait is none is a report all the same."""
     twice: list[tuple[dict[str, Any], str]] = []
 
     def of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -74,7 +110,8 @@ def read_json(text: str) -> object:
         return found
 
     try:
-        read = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=of_pairs)
+        constant, number = (float, float) if any_number else (_no_constant, _finite)
+        read = json.loads(text, parse_constant=constant, parse_float=number, object_pairs_hook=of_pairs)
     except RecursionError:
         raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
     except json.JSONDecodeError:

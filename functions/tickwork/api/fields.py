@@ -7,9 +7,11 @@ named by pydantic, and told by `problems`.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, WithJsonSchema
 
 from tickwork.core.errors import InvalidField
 from tickwork.core.ids import check_slug
@@ -34,6 +36,33 @@ type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 class Body(BaseModel):
     # Built when a body of its kind first comes: a cold start pays for the one model it needs.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+    ANY_NUMBER: ClassVar[bool] = False
+    """Whether numbers are read that JSON does not know (NaN), or that are past all bounds: the fields judge them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An entry of a batch that cannot be read: which run it is of, as far as it says, and what is wrong with it."""
+
+    ref: str
+    detail: str
+
+
+class Batch(Body):
+    """Many `runs` in one call, each for itself: one that cannot be read costs only itself, while others can be."""
+
+    _unread: Mapping[int, Unread] = PrivateAttr(default_factory=dict)
+
+    @property
+    def unread(self) -> Mapping[int, Unread]:
+        """What was left out of `runs`, by its place among those that were sent."""
+        return self._unread
+
+    def without(self, unread: Mapping[int, Unread]) -> Self:
+        """The batch of what was left when these had been taken out."""
+        self._unread = unread
+        return self
 
 
 class NoBody(Body):

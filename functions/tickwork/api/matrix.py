@@ -81,6 +81,8 @@ MATRIX: Mapping[str, Grant] = {
     "start_runs": Grant(WORKERS, _RUNS),
     "heartbeat_runs": Grant(WORKERS, _RUNS),
     "complete_runs": Grant(WORKERS, _RUNS),
+    "release_runs": Grant(WORKERS, _RUNS),
+    "count_unhandled_runs": Grant(WORKERS, _RUNS),
     "lease_runs": Grant(WORKERS, Place("pool", "pool")),
     "create_key": Grant(OWNERS, _BODY),
     "list_keys": Grant(OWNERS, _QUERY),

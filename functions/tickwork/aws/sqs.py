@@ -6,9 +6,9 @@ A batch answered with 200 may have failed in part, and an entry may be in neithe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as ConnectionFailed
@@ -49,6 +49,14 @@ _CONTENT = {
 SENDS_AT_ONCE = 32
 """Batches under way together, of all windows of a process: a call waits for some ten or twenty milliseconds, and one
 after the other a slice would fire a few hundred a second (docs/scale.md). As many as the client keeps connections."""
+
+
+RECEIVES: Literal["ApproximateReceiveCount"] = "ApproximateReceiveCount"
+
+
+def receives_of(message: Mapping[str, Any]) -> int:
+    """How often a message has been received. An endpoint that does not say is taken to have delivered it once."""
+    return int(message.get("Attributes", {}).get(RECEIVES, 1))
 
 
 class SqsSender:
@@ -140,8 +148,12 @@ class SqsReceiver:
             MaxNumberOfMessages=limit,
             WaitTimeSeconds=wait_s,
             VisibilityTimeout=hide_s,
+            MessageSystemAttributeNames=[RECEIVES],
         )
-        return [InMessage(message["ReceiptHandle"], message["Body"]) for message in answer.get("Messages", [])]
+        return [
+            InMessage(message["ReceiptHandle"], message["Body"], receives_of(message))
+            for message in answer.get("Messages", [])
+        ]
 
     def hide(self, queue: str, receipt: str, seconds: int) -> None:
         self._call(self._client.change_message_visibility, queue, ReceiptHandle=receipt, VisibilityTimeout=seconds)

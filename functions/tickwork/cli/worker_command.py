@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.argument("app_at", metavar="MODULE:APP")
 @click.option("--pool", required=True, help="The pool to pull from.")
 @click.option("--concurrency", type=click.IntRange(1, 1_000), default=8, show_default=True, help="Runs at once.")
-@click.option("--grace", "grace_s", type=float, default=30.0, show_default=True, help="Seconds runs get at shutdown.")
+@click.option("--grace", "grace_s", type=float, default=20.0, show_default=True, help="Seconds runs get at shutdown.")
 @click.option("--prefix", help="Begins the queues' names [TICKWORK_PREFIX, or tickwork-dev].")
 @click.option("--lease", "over_http", is_flag=True, help="Lease runs over HTTP: needs no AWS credentials.")
 @click.option("--lease-s", type=click.IntRange(1, 900), default=60, show_default=True, help="With --lease: its length.")
@@ -71,20 +72,26 @@ def worker_command(
             clock=clock,
             lease_s=lease_s,
             wait_s=LONG_POLL_S,
+            handlers=app.names,
         )
     else:
-        source = _queue_source(prefix, pool, client, stopping, clock)
+        source = _queue_source(prefix, pool, client, stopping, clock, app.names)
     worker = Worker(app, source, client, WorkerOptions(concurrency, grace_s), stopping, clock)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: worker.stop())
     if not worker.run():
-        # A job that outlasted the grace holds its thread: leave without it, its lease will lapse.
+        # A job that does not stop holds its thread: leave without it, before its run is another's.
         sys.stderr.flush()
         os._exit(1)
 
 
 def _queue_source(
-    prefix: str | None, pool: str, api: ApiClient, stopping: threading.Event, clock: WorkerClock
+    prefix: str | None,
+    pool: str,
+    api: ApiClient,
+    stopping: threading.Event,
+    clock: WorkerClock,
+    handlers: Sequence[str],
 ) -> SqsSource:
     from botocore.exceptions import EndpointConnectionError, NoCredentialsError, NoRegionError
 
@@ -113,6 +120,7 @@ def _queue_source(
         worker=worker_name(),
         stopping=stopping,
         clock=clock,
+        handlers=handlers,
     )
 
 

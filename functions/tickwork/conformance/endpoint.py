@@ -55,12 +55,16 @@ class _Handler(HttpHandler):
         if self.path.startswith("/pools/") and self.path.endswith(":lease"):
             wait_s = min(20.0, float(body.get("wait_s", 0)))
             asked_s = time.monotonic()
-            runs = self.world.lease(int(body.get("max", 1)), float(body["lease_s"]), wait_s, self._is_open)
+            most, lease_s = int(body.get("max", 1)), float(body["lease_s"])
+            runs = self.world.lease(most, lease_s, wait_s, self._is_open, body.get("handlers"))
             return {"runs": runs, "waited_ms": int((time.monotonic() - asked_s) * 1000)}
+        if self.path == "/runs:unhandled":
+            return {"runs": [{"ref": entry["ref"], "accepted": True} for entry in body["runs"]]}
         calls: dict[str, Callable[[Any], Any]] = {
             "/runs:start": lambda entry: self.world.start(body["worker"], entry),
             "/runs:heartbeat": self.world.heartbeat,
             "/runs:complete": self.world.complete,
+            "/runs:release": self.world.release,
         }
         call = calls[self.path]
         return {"runs": [{"ref": entry["ref"], **call(entry)} for entry in body["runs"]]}

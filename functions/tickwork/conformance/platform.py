@@ -163,13 +163,23 @@ class Platform:
     # --- the API --------------------------------------------------------------------------------------------------
 
     def start(self, worker: str, entry: Entry) -> Entry:
-        run = self._find(entry)
+        run = self.runs[entry["ref"]]
         self.note("start", run.ref, worker=worker, **entry)
         return _answer(run, "start", lambda: _grant(run, float(entry.get("lease_s", 60))))
 
-    def lease(self, most: int, lease_s: float, wait_s: float, is_open: Callable[[], bool]) -> list[Entry]:
+    def lease(
+        self,
+        most: int,
+        lease_s: float,
+        wait_s: float,
+        is_open: Callable[[], bool],
+        handlers: list[str] | None = None,
+    ) -> list[Entry]:
+        """`handlers`: those of the worker, when it says."""
+
         def ready(run: Scripted, now_s: float) -> bool:
-            return not run.ended and run.leased_until_s <= now_s
+            is_known = handlers is None or run.body.get("handler") in handlers
+            return is_known and not run.ended and run.leased_until_s <= now_s
 
         leased = []
         for run in self._poll(most, wait_s, is_open, ready):
@@ -179,7 +189,7 @@ class Platform:
         return leased
 
     def heartbeat(self, entry: Entry) -> Entry:
-        run = self._find(entry)
+        run = self.runs[entry["ref"]]
         self.note("heartbeat", run.ref, **entry)
 
         def extend() -> Entry:
@@ -190,7 +200,7 @@ class Platform:
         return _answer(run, "heartbeat", extend)
 
     def complete(self, entry: Entry) -> Entry:
-        run = self._find(entry)
+        run = self.runs[entry["ref"]]
         self.note("complete", run.ref, **entry)
 
         def end() -> Entry:
@@ -202,8 +212,13 @@ class Platform:
 
         return _answer(run, "complete", end)
 
-    def _find(self, entry: Entry) -> Scripted:
-        return self.runs[entry["ref"]]
+    def release(self, entry: Entry) -> Entry:
+        run = self.runs[entry["ref"]]
+        self.note("release", run.ref, **entry)
+        if entry["token"] != run.token or run.ended:
+            return {"accepted": False, "reason": "stale_token", "discard": run.ended}
+        run.leased_until_s = min(run.leased_until_s, time.monotonic() + float(entry.get("stops_in_s", 0)))
+        return {"accepted": True, "status": "running"}
 
 
 def _grant(run: Scripted, lease_s: float) -> Entry:

@@ -31,9 +31,9 @@ class Settings:
 
 ENVIRONMENTS: Final = {
     "dev": Settings(4, 2, 6),
-    "staging": Settings(64, 8, 21),
-    "prod": Settings(64, 16, 21),
-    "large": Settings(1_024, 64, 21),
+    "staging": Settings(64, 8, 22),
+    "prod": Settings(64, 16, 22),
+    "large": Settings(1_024, 64, 22),
 }
 
 

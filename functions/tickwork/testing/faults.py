@@ -62,6 +62,8 @@ CLASSES_APART: dict[str, tuple[float, float]] = {
 }
 """Classes that are drawn apart from the others: a seed in which none of them is on has the history that it had before
 there were any."""
+CLASSES_ALONE: dict[str, tuple[float, float]] = {"sigterm": (0.3, 1.0)}
+"""Classes that are drawn each by itself, from the seed: whether one is on changes no other draw."""
 CALL_FAULTS = ("crash_before", "crash_after", "pause_before", "pause_after", "throttle")
 COMMIT_FAULTS = ("conflict", "unknown_lost", "unknown_done", "unknown_late")
 
@@ -75,6 +77,7 @@ type Table = tuple[float, tuple[tuple[float, str], ...]]
 """The sum of the rates, and the classes with their cumulated rates."""
 
 _APART_SHARES = (0.0, 0.0, 0.15, 0.35)
+_ALONE_SHARE = 0.3
 _QUIET_SEEDS = 0.08
 """The share of seeds without any fault: there the lag itself is checked (bounded-lag)."""
 _PAUSES_MS = ((200, 3_000), (3_000, 9_000), (11_000, 45_000), (60_000, 700_000))
@@ -151,6 +154,18 @@ def draw_apart(rng: Random, faults: Faults) -> Faults:
     apart = {name: rng.uniform(low, high) for name, (low, high) in CLASSES_APART.items() if rng.random() < share}
     jump_ms = rng.choice(_JUMPS_MS) if "clock_jump" in apart else 0
     return Faults(faults.rates | apart, faults.skew_max_ms + jump_ms, jump_ms)
+
+
+def draw_alone(seed: int, faults: Faults) -> Faults:
+    """The swarm with the classes that are drawn alone; a seed without faults stays one."""
+    if not faults.rates:
+        return faults
+    alone: dict[str, float] = {}
+    for name, (low, high) in CLASSES_ALONE.items():
+        rng = Random(f"{name} {seed}")
+        if rng.random() < _ALONE_SHARE:
+            alone[name] = rng.uniform(low, high)
+    return Faults(faults.rates | alone, faults.skew_max_ms, faults.jump_ms)
 
 
 def pause_ms(rng: Random) -> int:

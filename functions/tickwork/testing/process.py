@@ -30,6 +30,8 @@ RUNNING, ENDED, FAILED, CRASHED = "running", "ended", "failed", "crashed"
 class Crashed(BaseException):
     """The process is dead."""
 
+    ends_process = True
+
 
 class _HostClocks:
     """The clocks of the host that a process runs on."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.queues import Queue
+from tickwork.core.texts import is_carried
 from tickwork.ports import TICKS_QUEUE, InMessage, OutMessage, SendReport
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Message:
 
     @property
     def received(self) -> InMessage:
-        return InMessage(str(self.id), self.body)
+        return InMessage(str(self.id), self.body, self.receives)
 
 
 class SimQueue:
@@ -177,7 +178,7 @@ class SimSender:
                 world.seen["send_failed"] += 1
                 failed.append(index)
                 continue
-            if not ticks and faults.strikes(rng, "send_refused"):
+            if not is_carried(message.body) or (not ticks and faults.strikes(rng, "send_refused")):
                 world.seen["send_refused"] += 1
                 world.checks.refused(message.body)
                 refused.append((index, "simulated"))

@@ -10,6 +10,6 @@
 """
 
 from tickwork.worker.app import App
-from tickwork.worker.context import Context, FailPermanently, LeaseLost, RetryLater, RunCancelled
+from tickwork.worker.context import Context, FailPermanently, Interrupted, LeaseLost, RetryLater, RunCancelled
 
-__all__ = ["App", "Context", "FailPermanently", "LeaseLost", "RetryLater", "RunCancelled"]
+__all__ = ["App", "Context", "FailPermanently", "Interrupted", "LeaseLost", "RetryLater", "RunCancelled"]

@@ -89,7 +89,7 @@ class Heartbeats:
             answers = [{"reason": "busy"}] * len(due)
         for delivery, answer in zip(due, answers, strict=True):
             _take(delivery, answer, asked_at_s)
-        extended = [delivery for delivery in due if not delivery.failed_beats and not delivery.stop.is_lost]
+        extended = [one for one in due if not (one.failed_beats or one.stop.is_lost or one.is_given_back)]
         if extended:
             self._hold(extended)
 

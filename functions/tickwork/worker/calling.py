@@ -1,6 +1,7 @@
 """Calls a job's function and says what came of it.
 
-Protects W3: an attempt that was told to stop has no outcome to report, however its function ended.
+Protects W3 (an attempt that lost its lease has no outcome to report, however its function ended) and W13: whatever a
+job raises becomes an outcome that can be told, though its text be of bytes, raise itself, or have no end.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tickwork.core.runs.retrying import whole_wait_s
+from tickwork.core.texts import cleaned
 from tickwork.worker.app import PERMANENT, RETRY, App
 from tickwork.worker.context import FailPermanently, RetryLater, StopJob, UnknownHandler
 from tickwork.worker.delivery import Delivery
@@ -20,9 +23,13 @@ from tickwork.worker.logs import names_in_logs
 log = logging.getLogger("tickwork.worker")
 
 SUCCEEDED, CANCELLED = "succeeded", "cancelled"
+INTERRUPTED = "interrupted"
+"""Never completed with: the run is handed back instead."""
 ERROR_CHARS_MAX = 1_000
 ERROR_CLASS_CHARS_MAX = 80
 TRACEBACK_CHARS_MAX = 2_000
+ENDS_PROCESS = "ends_process"
+"""What an exception says of itself (True) that stands for the end of the process: nothing can be told any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +43,22 @@ class Outcome:
 
     @classmethod
     def of_error(cls, outcome: str, error: BaseException) -> Self:
-        name = type(error).__name__
-        return cls(
-            outcome,
-            f"{name}: {error}"[:ERROR_CHARS_MAX],
-            name[:ERROR_CLASS_CHARS_MAX],
-            error.after_s if isinstance(error, RetryLater) else 0,
-        )
+        name = cleaned(type(error).__name__, ERROR_CLASS_CHARS_MAX)
+        after_s = whole_wait_s(error.after_s) if isinstance(error, RetryLater) else 0
+        return cls(outcome, cleaned(f"{name}: {_said(error)}", ERROR_CHARS_MAX), name, after_s)
+
+    @property
+    def bare(self) -> Self:
+        """What is left when nothing may be said beside it."""
+        return type(self)(self.outcome)
+
+
+def _said(error: BaseException) -> str:
+    """An error's text. What it raises instead of telling it is no reason to lose the failure."""
+    try:
+        return str(error)
+    except BaseException as other:  # noqa: BLE001 - the job has ended, so this is its own code's and no signal
+        return f"(it cannot be told: {type(other).__name__})"
 
 
 def call_job(app: App, delivery: Delivery) -> Outcome | None:
@@ -55,6 +71,9 @@ def call_job(app: App, delivery: Delivery) -> Outcome | None:
         if delivery.stop.is_cancelled and (outcome is None or outcome.outcome != SUCCEEDED):
             log.info("run cancelled")
             return Outcome(CANCELLED, "cancelled while it was running")
+        if delivery.stop.is_interrupted and (outcome is None or outcome.outcome != SUCCEEDED):
+            log.info("run interrupted")
+            return Outcome(INTERRUPTED)
         return outcome
 
 
@@ -75,15 +94,24 @@ def _call(app: App, delivery: Delivery) -> Outcome | None:
     except UnknownHandler as error:
         # Without a class: it is not the job's error, and a policy that goes by classes must not end the run for it.
         log.error("unknown handler", extra={"facts": {"error": str(error)}})
-        return Outcome(RETRY, f"UnknownHandler: {error}"[:ERROR_CHARS_MAX])
+        return Outcome(RETRY, cleaned(f"UnknownHandler: {error}", ERROR_CHARS_MAX))
     except Exception as error:  # noqa: BLE001 - whatever the job raises is its attempt's failure
-        log.warning("job failed", extra={"facts": {"error": traceback.format_exc()[-TRACEBACK_CHARS_MAX:]}})
-        return Outcome.of_error(registered.outcome_of(error), error)
-    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit) as error:
+        return _failed(registered.outcome_of(error), error)
+    except BaseException as error:
         # A job may not end the worker: `sys.exit()` deep in a library is the failure of this attempt.
-        log.warning("job failed", extra={"facts": {"error": repr(error)}})
-        return Outcome.of_error(RETRY, error)
+        if getattr(error, ENDS_PROCESS, False):
+            raise
+        return _failed(RETRY, error)
     return Outcome(SUCCEEDED)
+
+
+def _failed(outcome: str, error: BaseException) -> Outcome:
+    try:
+        way = "".join(traceback.format_exception(error))
+    except Exception as other:  # noqa: BLE001 - an error that cannot even be shown is one all the same
+        way = f"{type(error).__name__}, whose traceback cannot be shown: {type(other).__name__}"
+    log.warning("job failed", extra={"facts": {"error": cleaned(way[-TRACEBACK_CHARS_MAX:], TRACEBACK_CHARS_MAX)}})
+    return Outcome.of_error(outcome, error)
 
 
 def _run_coroutine(delivery: Delivery, make: Callable[[], Coroutine[Any, Any, Any]]) -> None:

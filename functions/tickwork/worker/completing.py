@@ -1,7 +1,9 @@
 """Completes: report outcomes until they are accepted, and only then let go of the message.
 
-Outcomes go out at once when a sender is free, and together when none is: batching costs no latency. Protects the
-order of W2 (delete after complete) and W3 (nothing is completed for a lost lease, also not a late one).
+Outcomes go out at once when a sender is free, and together when none is: batching costs no latency. What is not
+accepted is tried again as long as its lease holds, and meanwhile keeps no sender from the others. Protects the order
+of W2 (delete after complete), W3 (nothing is completed for a lost lease, also not a late one) and W13 (of a report
+that is refused, the bare outcome is told).
 """
 
 from __future__ import annotations
@@ -22,9 +24,15 @@ log = logging.getLogger("tickwork.worker")
 
 COMPLETES_PER_CALL_MAX = 25
 SENDERS = 3
-ROUNDS_MAX = 10
-"""Of reporting one batch, with a pause between: two missed heartbeats end it sooner when the API is away."""
 PAUSE_S = 1.0
+"""Before what was not accepted is tried again."""
+REPORT_S_MAX = 3_600
+"""Of an outcome whose lease goes on: heartbeats that are accepted beside completions that never are mean a broken API,
+and the worker's slots are wanted."""
+_OF_THE_ENTRY = frozenset({400, 413, 422})
+"""Refusals of what is said, not of who says it: another way of saying it may pass."""
+INVALID = "invalid"
+"""The reason given for one entry that cannot be read, where others can be."""
 
 type Ended = tuple[Delivery, Outcome]
 
@@ -51,6 +59,7 @@ class Completer:
             sender.start()
 
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
+        delivery.ended_at_s = self._clock.now_s()
         self._ended.put((delivery, outcome))
 
     def stop(self, timeout_s: float) -> None:
@@ -61,17 +70,27 @@ class Completer:
 
     def _send_all(self) -> None:
         while (first := self._ended.get()) is not None:
-            batch = self._gather(first)
-            try:
-                self.send(batch)
-            except Exception:
-                log.exception("complete failed")  # the leases lapse, the runs come again
-            finally:
-                for delivery, _ in batch:
+            self.work_off(self._gather(first))
+
+    def work_off(self, batch: Sequence[Ended]) -> None:
+        """One call; what it leaves is put back, behind those that have ended since."""
+        left: list[Ended] = []
+        try:
+            left = [] if self._hurry.is_set() else self._held(self._send_once(self._held(batch)))
+        except Exception:
+            log.exception("complete failed")  # the leases lapse, the runs come again
+        finally:
+            again = {id(delivery) for delivery, _ in left}
+            for delivery, _ in batch:
+                if id(delivery) not in again:
                     self._done(delivery)
+        if left:
+            self._clock.wait(self._hurry, PAUSE_S)
+            for ended in left:
+                self._ended.put(ended)
 
     def _gather(self, first: Ended) -> list[Ended]:
-        """What else has ended while every sender was busy."""
+        """What else has ended while every sender was busy, or is to be tried again."""
         batch = [first]
         while len(batch) < COMPLETES_PER_CALL_MAX:
             try:
@@ -86,13 +105,23 @@ class Completer:
 
     def send(self, batch: Sequence[Ended]) -> None:
         """Report until each outcome was accepted or refused, or its lease is gone."""
-        left = list(batch)
-        for rounds in range(ROUNDS_MAX):
-            left = self._send_once([one for one in left if not one[0].stop.is_lost])
-            if not left or (self._clock.wait(self._hurry, PAUSE_S) and rounds):
-                break
-        for delivery, _ in left:
-            log.error("complete given up", extra={"facts": delivery.names})
+        left = self._held(batch)
+        while left:
+            left = self._held(self._send_once(left))
+            if left:
+                self._clock.wait(self._hurry, PAUSE_S)
+
+    def _held(self, batch: Sequence[Ended]) -> list[Ended]:
+        """Those that may be reported (still): their leases hold."""
+        now_s = self._clock.now_s()
+        held = []
+        for delivery, outcome in batch:
+            is_held = not delivery.stop.is_lost and now_s < delivery.lease_ends_s
+            if is_held and now_s - (delivery.ended_at_s or now_s) < REPORT_S_MAX:
+                held.append((delivery, outcome))
+            else:
+                log.error("complete given up", extra={"facts": delivery.names})
+        return held
 
     def _send_once(self, batch: Sequence[Ended]) -> list[Ended]:
         """One call; what is to be tried again."""
@@ -110,15 +139,22 @@ class Completer:
         return self._sort(batch, answers)
 
     def _refused(self, batch: Sequence[Ended], error: ApiRefused) -> list[Ended]:
-        """The whole call was refused: one by one, so that one entry does not keep its neighbours from ending."""
+        """The whole call was refused. For what it says: one by one, so that one entry does not keep its neighbours from
+        ending. For another reason, such as credentials that are about to change: again."""
+        if error.status not in _OF_THE_ENTRY:
+            log.error("complete refused", extra={"facts": {"runs": len(batch), "error": str(error)}})
+            return list(batch)
         if len(batch) > 1:
             return [again for ended in batch for again in self._send_once([ended])]
-        ((delivery, outcome),) = batch
+        return self._say_less(*batch[0], str(error))
+
+    def _say_less(self, delivery: Delivery, outcome: Outcome, why: str) -> list[Ended]:
+        """An entry that is refused for what it says: a failure that is told has to become a recorded one."""
+        log.error("complete refused", extra={"facts": delivery.names | {"error": why}})
         if outcome.outcome == CANCELLED:
             # An API of an older version does not know this outcome; failing for good is the nearest.
             return self._send_once([(delivery, Outcome(PERMANENT, outcome.error))])
-        log.error("complete refused", extra={"facts": delivery.names | {"error": str(error)}})
-        return []
+        return self._send_once([(delivery, outcome.bare)]) if outcome != outcome.bare else []
 
     def _sort(self, batch: Sequence[Ended], answers: Sequence[dict[str, Any]]) -> list[Ended]:
         over, again = [], []
@@ -128,6 +164,8 @@ class Completer:
                 over.append(delivery)
             elif answer.get("reason") in ("busy", "contended"):
                 again.append((delivery, outcome))
+            elif answer.get("reason") == INVALID:
+                again += self._say_less(delivery, outcome, str(answer.get("detail")))
             else:
                 log.warning("complete refused", extra={"facts": delivery.names | {"reason": answer.get("reason")}})
                 if answer.get("discard"):

@@ -1,7 +1,7 @@
 """What a job function gets, and the signals it may raise or receive.
 
 Owns the words between a team's code and the worker: the context of an attempt, `FailPermanently` (from the job),
-`LeaseLost` and `RunCancelled` (into the job). Knows no queue and no API.
+`LeaseLost`, `RunCancelled` and `Interrupted` (into the job). Knows no queue and no API.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RetryLater(Exception):
     """Raise it from a job that knows when a retry may help (a `Retry-After`, a maintenance window): the run is retried
     by its policy, but not before `after_s` seconds have passed."""
 
-    def __init__(self, detail: str, *, after_s: int) -> None:
+    def __init__(self, detail: str, *, after_s: float) -> None:
         super().__init__(detail)
         self.after_s = max(0, after_s)
 
@@ -40,12 +40,17 @@ class RunCancelled(StopJob):
     """Somebody cancelled the run while it was running. Stop; what was done stays done."""
 
 
+class Interrupted(StopJob):
+    """The worker has to stop. Stop too: the run is handed back, and another worker begins it anew at once."""
+
+
 class UnknownHandler(TickworkError):
     """This worker has no job function of that name."""
 
 
 class StopFlag:
-    """Whether and why an attempt has to stop. Set once, by the heartbeats; the first reason stands."""
+    """Whether and why an attempt has to stop. The first reason stands, but for a lost lease: whatever else it was told
+    before, such an attempt has nothing to report."""
 
     def __init__(self) -> None:
         self._set = threading.Event()
@@ -54,6 +59,8 @@ class StopFlag:
     def set(self, signal: type[StopJob]) -> bool:
         """True when this call was the first."""
         if self._set.is_set():
+            if signal is LeaseLost:
+                self.signal = signal
             return False
         self.signal = signal
         self._set.set()
@@ -66,6 +73,10 @@ class StopFlag:
     @property
     def is_cancelled(self) -> bool:
         return self.signal is RunCancelled
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.signal is Interrupted
 
     def __bool__(self) -> bool:
         return self._set.is_set()
@@ -104,12 +115,17 @@ class Context:
         return self._stop.is_cancelled
 
     @property
+    def is_interrupted(self) -> bool:
+        """Whether the worker has to stop, and the run is to be handed back."""
+        return self._stop.is_interrupted
+
+    @property
     def fence(self) -> str:
         """Grows with every occurrence of the job and every attempt of a run, in string order: for a record that
         successive runs of one job write, where a late older writer must lose."""
         return f"{self.scheduled_at:%Y-%m-%dT%H:%M:%S}.{self.scheduled_at.microsecond // 1000:03d}#{self.token:010d}"
 
     def check(self) -> None:
-        """Call it between steps of a long job: raises LeaseLost or RunCancelled as soon as it is known."""
+        """Call it between steps of a long job: raises LeaseLost, RunCancelled or Interrupted as soon as it is known."""
         if self._stop.signal is not None:
             raise self._stop.signal(f"run {self.run_id}, attempt {self.attempt}")

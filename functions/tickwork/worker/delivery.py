@@ -49,6 +49,12 @@ class Delivery:
     """How long the lease was good for when it was last granted: the heartbeat goes by a third of this."""
     lease_ends_s: float = 0.0
     failed_beats: int = 0
+    ended_at_s: float = 0.0
+    """When its function had ended; 0: not yet."""
+    is_given_back: bool = False
+    """The platform has taken the run back: nothing of this worker may hide its message any more."""
+    receives: int = 1
+    """How often its message has been received."""
     stop: StopFlag = field(default_factory=StopFlag)
     call: Stoppable = field(init=False)
 
@@ -56,13 +62,15 @@ class Delivery:
         self.call = Stoppable(self.stop)
 
     @classmethod
-    def read(cls, receipt: str, text: str, claim: str) -> Self:
+    def read(cls, receipt: str, text: str, claim: str, receives: int = 1) -> Self:
         """From a message's text. BadMessage when it is none."""
         try:
             body = json.loads(text)
         except (ValueError, RecursionError) as error:  # nested so deeply that reading it would end the thread
             raise BadMessage(f"not JSON: {error}") from error
-        return cls.of(receipt, body, claim)
+        delivery = cls.of(receipt, body, claim)
+        delivery.receives = receives
+        return delivery
 
     @classmethod
     def of(cls, receipt: str, body: object, claim: str) -> Self:

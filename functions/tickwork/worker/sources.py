@@ -9,16 +9,19 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tickwork.aws.sqs import RECEIVES, receives_of
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable, path_of
+from tickwork.core.ledger.queues import unhandled_wait_s
 from tickwork.worker.clock import WorkerClock
 from tickwork.worker.delivery import BadMessage, Delivery
+from tickwork.worker.unhandled import is_about_handlers, tell_unhandled
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -43,17 +46,19 @@ class Source(Protocol):
 
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Their leases were extended. Must not block."""
-        ...
 
     def drop(self, deliveries: Sequence[Delivery]) -> None:
         """They are of no more use."""
-        ...
+
+    def give_back(self, deliveries: Sequence[Delivery], seconds: int) -> None:
+        """The platform has taken them back: whoever asks may have them after so many seconds."""
 
     def close(self) -> None: ...
 
 
 class SqsSource:
-    """Messages of a ready queue, started through the API. `sqs` long-polls; `control` has short timeouts."""
+    """Messages of a ready queue, started through the API. `sqs` long-polls; `control` has short timeouts. `handlers`:
+    those of this worker (None: whatever comes); a message for another is left to other workers."""
 
     def __init__(
         self,
@@ -66,7 +71,9 @@ class SqsSource:
         stopping: threading.Event,
         clock: WorkerClock,
         long_poll_s: int = LONG_POLL_S,
+        handlers: Collection[str] | None = None,
     ) -> None:
+        self._handlers = handlers
         self._queue_url, self._sqs, self._control, self._api = queue_url, sqs, control, api
         self._worker, self._stopping, self._clock, self._long_poll_s = worker, stopping, clock, long_poll_s
         self._queue_calls = ThreadPoolExecutor(QUEUE_THREADS, thread_name_prefix="queue")
@@ -75,18 +82,24 @@ class SqsSource:
         deliveries = self._receive(min(most, BATCH_MAX))
         if deliveries and self._stopping.is_set():
             log.info("given back unstarted", extra={"facts": {"runs": len(deliveries)}})
-            self._show([(delivery, 0) for delivery in deliveries])
+            self.give_back(deliveries, 0)
             return []
-        return self._start(deliveries) if deliveries else []
+        known = [one for one in deliveries if self._handlers is None or one.handler in self._handlers]
+        if len(known) < len(deliveries):
+            self._queue_calls.submit(self._leave, [one for one in deliveries if one not in known])
+        return self._start(known) if known else []
 
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Hide the messages as long as the leases last: if this worker dies, they come back just then."""
-        self._queue_calls.submit(self._show, [(delivery, math.ceil(delivery.trust_s) + 1) for delivery in deliveries])
+        self._queue_calls.submit(self._hide, [(delivery, math.ceil(delivery.trust_s) + 1) for delivery in deliveries])
+
+    def give_back(self, deliveries: Sequence[Delivery], seconds: int) -> None:
+        self._show([(delivery, seconds) for delivery in deliveries])
 
     def drop(self, deliveries: Sequence[Delivery]) -> None:
         for batch in _batches(deliveries):
             entries: Any = [{"Id": str(i), "ReceiptHandle": d.receipt} for i, d in enumerate(batch)]
-            self._tell(
+            _tell(
                 "not deleted",
                 batch,
                 partial(self._control.delete_message_batch, QueueUrl=self._queue_url, Entries=entries),
@@ -99,7 +112,10 @@ class SqsSource:
     def _receive(self, most: int) -> list[Delivery]:
         try:
             answer = self._sqs.receive_message(
-                QueueUrl=self._queue_url, MaxNumberOfMessages=most, WaitTimeSeconds=self._long_poll_s
+                QueueUrl=self._queue_url,
+                MaxNumberOfMessages=most,
+                WaitTimeSeconds=self._long_poll_s,
+                MessageSystemAttributeNames=[RECEIVES],
             )
         except (ClientError, BotoCoreError) as error:
             log.warning("receive failed", extra={"facts": {"error": repr(error)}})
@@ -108,7 +124,8 @@ class SqsSource:
         deliveries = []
         for message in answer.get("Messages", []):
             try:
-                deliveries.append(Delivery.read(message["ReceiptHandle"], message["Body"], self._clock.unique()))
+                receipt, body = message["ReceiptHandle"], message["Body"]
+                deliveries.append(Delivery.read(receipt, body, self._clock.unique(), receives_of(message)))
             except BadMessage as error:
                 # Left where it is: after enough receives SQS moves it to the pool's dead-letter queue.
                 facts = {"error": str(error), "body": message["Body"][:BODY_CHARS_LOGGED]}
@@ -161,6 +178,15 @@ class SqsSource:
             self._queue_calls.submit(self._show, later)
         return granted
 
+    def _leave(self, unhandled: Sequence[Delivery]) -> None:
+        """Leave runs to workers that have their handlers, and tell the platform: it knows when nobody has (W12)."""
+        self._show([(delivery, unhandled_wait_s(delivery.receives)) for delivery in unhandled])
+        tell_unhandled(self._api, self._worker, unhandled)
+
+    def _hide(self, later: Sequence[tuple[Delivery, int]]) -> None:
+        """Hide what is still this worker's."""
+        self._show([(delivery, seconds) for delivery, seconds in later if not delivery.is_given_back])
+
     def _show(self, later: Sequence[tuple[Delivery, int]]) -> None:
         """Let messages be visible again after so many seconds each."""
         for batch in _batches(later):
@@ -168,24 +194,16 @@ class SqsSource:
                 {"Id": str(i), "ReceiptHandle": delivery.receipt, "VisibilityTimeout": seconds}
                 for i, (delivery, seconds) in enumerate(batch)
             ]
-            self._tell(
+            _tell(
                 "visibility not changed",
                 [delivery for delivery, _ in batch],
                 partial(self._control.change_message_visibility_batch, QueueUrl=self._queue_url, Entries=entries),
             )
 
-    def _tell(self, failure: str, batch: Sequence[Delivery], call: Callable[[], Any]) -> None:
-        try:
-            failed = call().get("Failed") or []
-        except (ClientError, BotoCoreError) as error:
-            log.info(failure, extra={"facts": {"runs": len(batch), "error": repr(error)}})
-            return
-        for entry in failed:
-            log.info(failure, extra={"facts": batch[int(entry["Id"])].names | {"error": entry.get("Code")}})
-
 
 class LeaseSource:
-    """Runs leased over HTTP: no AWS credentials, no queue in sight; the platform looks after the messages."""
+    """Runs leased over HTTP: no AWS credentials, no queue in sight; the platform looks after the messages. `handlers`:
+    those of this worker, so that it is given no run of others (None: it does not say)."""
 
     def __init__(
         self,
@@ -197,7 +215,9 @@ class LeaseSource:
         clock: WorkerClock,
         lease_s: int,
         wait_s: int,
+        handlers: Collection[str] | None = None,
     ) -> None:
+        self._handlers = handlers
         self._worker = worker
         self._path = path_of("pools", f"{pool}:lease")
         self._api, self._stopping, self._clock = api, stopping, clock
@@ -205,17 +225,22 @@ class LeaseSource:
 
     def take(self, most: int) -> list[Delivery]:
         asked_at_s = self._clock.now_s()
-        body = {
+        body: dict[str, Any] = {
             "worker": self._worker,
             "max": min(most, BATCH_MAX),
             "lease_s": self._lease_s,
             "wait_s": self._wait_s,
         }
+        if self._handlers is not None:
+            body["handlers"] = list(self._handlers)
         try:
             # Not repeated: a lease whose answer was lost lapses, and asking again would take more runs.
             answer = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)
             runs = answer["runs"]
         except (ApiUnreachable, ApiRefused) as error:
+            if isinstance(error, ApiRefused) and is_about_handlers(error):
+                self._handlers = None  # an older platform: a run of a handler that is not here then fails here
+                return []
             if isinstance(error, ApiRefused) and error.is_permanent:
                 log.error("lease refused: it will not get better", extra={"facts": {"error": str(error)}})
                 raise  # ends the worker, when what runs has finished
@@ -252,8 +277,21 @@ class LeaseSource:
     def drop(self, deliveries: Sequence[Delivery]) -> None:
         """Nothing to do: the platform has dealt with the message."""
 
+    def give_back(self, deliveries: Sequence[Delivery], seconds: int) -> None:
+        """Nothing to do: the platform has shown the message."""
+
     def close(self) -> None:
         """Nothing to do."""
+
+
+def _tell(failure: str, batch: Sequence[Delivery], call: Callable[[], Any]) -> None:
+    try:
+        failed = call().get("Failed") or []
+    except (ClientError, BotoCoreError) as error:
+        log.info(failure, extra={"facts": {"runs": len(batch), "error": repr(error)}})
+        return
+    for entry in failed:
+        log.info(failure, extra={"facts": batch[int(entry["Id"])].names | {"error": entry.get("Code")}})
 
 
 def _batches[T](items: Iterable[T]) -> list[list[T]]:

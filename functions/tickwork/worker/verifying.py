@@ -31,6 +31,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)
 class Crash(BaseException):
     """The worker process is gone, as far as the job can tell."""
 
+    ends_process = True
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -37,7 +37,9 @@ _ALLOWED = frozenset(
         ("dead", "waiting"),
     }
 )
+_LOSSES = frozenset({"lost", "timed_out", "interrupted"})
 _EARLY_MS = 1_000
+_UNCOUNTED_MAX = 10
 _EXCUSES = frozenset({"message_lost", "send_refused", "faulty_worker", "worker_outage", "queue_forgets"})
 """Faults after which a run may be without a message, or its message without a worker."""
 
@@ -59,6 +61,7 @@ class LedgerChecks:
         self.last_start: dict[str, tuple[int, int]] = {}
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
+        self._given_up_ms: dict[tuple[str, int], int] = {}
         self._claims: dict[tuple[str, int], str] = {}
         self._carriers: dict[str, int] = {}
 
@@ -76,6 +79,8 @@ class LedgerChecks:
             self._world.seen[f"item {after.get('reason')}"] += 1
         self._check_end(process, ref, after)
         self._check_owner(process, ref, before, after)
+        self._check_handed_back(process, ref, before, after)
+        self._check_counted(process, ref, before, after)
         self._check_bound(process, ref, after)
         if now == "pending":
             self.cancelled.discard(ref)
@@ -150,7 +155,29 @@ class LedgerChecks:
 
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""
-        self._promised_ms[ref, token] = until_ms
+        self._promised_ms[ref, token] = min(until_ms, self._given_up_ms.get((ref, token), until_ms))
+
+    def gave_up(self, ref: str, token: int, until_ms: int) -> None:
+        """A worker gives a run back: it makes no use of it after that, whatever becomes of its call."""
+        self._given_up_ms[ref, token] = until_ms
+        self.promised(ref, token, self._promised_ms.get((ref, token), until_ms))
+
+    def _check_handed_back(self, process: Process, ref: str, before: Item | None, after: Item) -> None:
+        """Nobody keeps the lease of a run that was handed back: nothing may lengthen it."""
+        if before is None or before.get("handed_back", 0) != _token(after) or after["status"] != "running":
+            return
+        if after["lease_until_ms"] > before["lease_until_ms"]:
+            raise Violation("one-attempt-running", f"{process.name} revived {ref}, which was handed back")
+
+    def _check_counted(self, process: Process, ref: str, before: Item | None, after: Item) -> None:
+        """An attempt that was interrupted costs none, up to ten: it is written down that it does not count."""
+        was, now = (sum(one["outcome"] == "interrupted" for one in _records(item)) for item in (before, after))
+        if now <= was:
+            return
+        self._world.seen["attempt interrupted"] += 1
+        uncounted = (before or {}).get("interrupted", 0)
+        if after.get("interrupted", 0) != min(_UNCOUNTED_MAX, uncounted + 1):
+            raise Violation("every-end-recorded", f"{process.name}: an interruption of {ref} counts as an attempt")
 
     def _check_end(self, process: Process, ref: str, after: Item) -> None:
         if after["status"] not in _ENDED:
@@ -236,7 +263,13 @@ class LedgerChecks:
 def _records_loss(before: Item | None, after: Item) -> bool:
     """Whether a write ends a lapsed attempt: the record it adds is of that attempt, and of no outcome of its worker."""
     records = after.get("attempts", ())[len((before or {}).get("attempts", ())) :]
-    return any(one["token"] == _token(before) and one["outcome"] in ("lost", "timed_out") for one in records)
+    return any(
+        one["token"] == _token(before) and one["outcome"] in ("lost", "timed_out", "interrupted") for one in records
+    )
+
+
+def _records(item: Item | None) -> list[Item]:
+    return list(item.get("attempts", ())) if item else []
 
 
 def _token(item: Item | None) -> int:

@@ -15,6 +15,7 @@ from tickwork.core.runs import attempts, endings
 from tickwork.core.runs.attempts import Declined, Try
 from tickwork.flows.dispatch import firing
 from tickwork.flows.runs import finishing, worker_calls
+from tickwork.worker.process import Worker
 
 
 def _lost_claim_discards() -> Sequence[Patch]:
@@ -81,6 +82,40 @@ def _cancel_whatever_status() -> Sequence[Patch]:
     return [(pending, "end_pending", wrong), (chain, "end_pending", wrong)]
 
 
+def _interruption_counts() -> Sequence[Patch]:
+    return [(endings, "is_uncounted", lambda *_: False)]
+
+
+def _late_beat_revives() -> Sequence[Patch]:
+    right = attempts.heartbeat
+
+    def wrong(key: Any, token: int, lease_s: int, now_ms: int) -> Update:
+        beat = right(key, token, lease_s, now_ms)
+        return replace(beat, condition=all_of(Is("status", lifecycle.RUNNING), Is("token", token)))
+
+    return [(attempts, "heartbeat", wrong)]
+
+
+def _hands_back_whoever_holds() -> Sequence[Patch]:
+    right = attempts.hand_back
+
+    def wrong(run: Run, stops_in_ms: int, now_ms: int) -> Any:
+        give, *freed = right(run, stops_in_ms, now_ms)
+        return (unconditional(give), *freed) if isinstance(give, Update) else (give, *freed)
+
+    return [(attempts, "hand_back", wrong), (endings, "holds", lambda run, _: run.status == lifecycle.RUNNING)]
+
+
+def _heartbeats_end_with_the_stop() -> Sequence[Patch]:
+    right = Worker.stop
+
+    def wrong(worker: Worker) -> None:
+        right(worker)
+        worker._beats.step = worker._beats.give_up_outlasted = lambda: None  # type: ignore[method-assign]
+
+    return [(Worker, "stop", wrong)]
+
+
 def _start_does_not_mind_freezes() -> Sequence[Patch]:
     return [(worker_calls, "_unless_frozen", lambda *arguments: arguments[-1])]
 
@@ -94,6 +129,10 @@ def _dispatch_does_not_mind_freezes() -> Sequence[Patch]:
 
 
 BUGS = (
+    Bug("an interrupted attempt counts", _interruption_counts),
+    Bug("a late heartbeat revives a run that was handed back", _late_beat_revives),
+    Bug("a run is handed back whoever holds it", _hands_back_whoever_holds),
+    Bug("heartbeats end when a shutdown begins", _heartbeats_end_with_the_stop),
     Bug("a worker starts in a freeze what was queued before it", _start_does_not_mind_freezes),
     Bug("nobody minds a freeze", _nobody_minds_freezes),
     Bug("delete the message of a lost claim", _lost_claim_discards),

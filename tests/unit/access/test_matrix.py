@@ -124,6 +124,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "start_runs": {"worker": "w", "runs": [{"ref": it["ref"], "claim": "12345678"}]},
         "heartbeat_runs": {"runs": [{"ref": it["ref"], "token": 1}]},
         "complete_runs": {"runs": [{"ref": it["ref"], "token": 1, "outcome": "succeeded"}]},
+        "release_runs": {"runs": [{"ref": it["ref"], "token": 1}]},
+        "count_unhandled_runs": {"worker": "w", "runs": [{"ref": it["ref"], "handler": "x"}]},
         "lease_runs": {"worker": "w", "max": 10},
         "create_key": {"team": team, "role": "viewer"},
         "rotate_key": {},

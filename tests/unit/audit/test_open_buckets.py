@@ -15,6 +15,7 @@ from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, TIMERS, Table
+from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Delete, Update
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.core.runs.endings import retry_key
@@ -68,7 +69,7 @@ def test_a_run_that_no_worker_takes_is_sent_again_at_growing_distance_and_expire
     assert 5 <= len(sent_refs(ports)) <= 9, "each look sends it again, and there are few"
     pass_days(ports, 1.5)
     item = item_of(tables, key)
-    assert (item["status"], item["reason"]) == ("expired", passes.NOBODY_CAME)
+    assert (item["status"], item["reason"]) == ("expired", passes.why_expired(Work("default", "job")))
     assert item["expires_at_s"] == item["ended_at_ms"] // SECOND_MS + ports.layout.retention_s
     assert tables.items(PASSES) == [], "its bucket is closed"
 
@@ -282,7 +283,7 @@ def test_expiring_leaves_alone_what_has_just_been_started() -> None:
     run = next(iter(tables.items(TIMERS)))
     assert run["status"] == "pending"
     worker_calls.start(ports, StartRequest(key, "claim", "worker", 60))
-    late = passes.expire(Run.from_item(run), ports.clock.now_ms(), 1)
+    late = passes.expire(Run.from_item(run), "nobody came", ports.clock.now_ms(), 1)
     assert isinstance(late, Update)
     tables.commit([late])
     assert item_of(tables, key)["status"] == "running"

@@ -100,7 +100,12 @@ def _cancel_lapsed(world: World) -> None:
 def _expire(world: World) -> None:
     run = world.run(world.timer())
     world.after(14 * 86_400)
-    world.store.commit([passes.expire(run, world.clock.at_ms, 1)])
+    world.store.commit([passes.expire(run, "nobody came", world.clock.at_ms, 1)])
+
+
+def _hand_back(world: World) -> None:
+    run = world.timer()
+    worker_calls.hand_back(world.ports, run, world.must_start(run).token)
 
 
 def _miss(world: World) -> None:
@@ -156,6 +161,7 @@ FLOWS: dict[tuple[str, str], Callable[[World], None]] = {
     (WAITING, lifecycle.CANCEL): _cancel_waiting,
     (RUNNING, lifecycle.RECLAIM): _reclaim,
     (RUNNING, lifecycle.HEARTBEAT): _beat,
+    (RUNNING, lifecycle.HAND_BACK): _hand_back,
     (RUNNING, lifecycle.SUCCEED): _complete,
     (RUNNING, lifecycle.RETRY_LATER): _fail,
     (RUNNING, lifecycle.BURY): _die,

@@ -137,6 +137,8 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         put_off=({"attempt": 1, "calendar": "freeze", "since_ms": 1, "until_ms": 2},),
         replays=({"by": "a", "reason": "b", "at_ms": 1, "after_attempt": 1, "died_of": "c"},),
         **dict.fromkeys(("attempt", "token", "lease_until_ms", "started_at_ms", "ended_at_ms", "stop_at_ms"), 7),
+        handed_back=7,
+        interrupted=2,
         definition=3,
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{name: name for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested")},

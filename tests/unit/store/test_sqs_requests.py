@@ -194,11 +194,20 @@ def test_sizes_are_counted_anew_for_each_batch() -> None:
 
 
 def test_a_receive_says_how_many_how_long_and_hidden_for_how_long(receiver: SqsReceiver, sqs: FakeAws) -> None:
-    sqs.will_answer(FOUND, {"Messages": [{"MessageId": "m", "ReceiptHandle": "r", "Body": "b", "MD5OfBody": ""}]}, {})
-    assert receiver.receive("ready-a", limit=3, wait_s=5, hide_s=60) == [InMessage("r", "b")]
+    message = {"MessageId": "m", "ReceiptHandle": "r", "Body": "b", "MD5OfBody": ""}
+    again = {**message, "Attributes": {"ApproximateReceiveCount": "4"}}
+    sqs.will_answer(FOUND, {"Messages": [message, again]}, {})
+    found = receiver.receive("ready-a", limit=3, wait_s=5, hide_s=60)
+    assert found == [InMessage("r", "b"), InMessage("r", "b", 4)]
     assert sqs.sent[1] == (
         "ReceiveMessage",
-        {"QueueUrl": URL, "MaxNumberOfMessages": 3, "WaitTimeSeconds": 5, "VisibilityTimeout": 60},
+        {
+            "QueueUrl": URL,
+            "MaxNumberOfMessages": 3,
+            "WaitTimeSeconds": 5,
+            "VisibilityTimeout": 60,
+            "MessageSystemAttributeNames": ["ApproximateReceiveCount"],
+        },
     )
     assert receiver.receive("ready-a", limit=3, wait_s=0, hide_s=60) == []
 

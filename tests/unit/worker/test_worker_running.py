@@ -329,12 +329,33 @@ def test_a_complete_ends_when_the_lease_is_lost(held: Bench) -> None:
     assert held.active == []
 
 
-def test_a_complete_is_given_up_after_some_rounds(held: Bench) -> None:
-    held.api.fail["/runs:complete"] = [unreachable()] * 20
+def test_a_complete_is_tried_again_as_long_as_its_lease_holds(held: Bench) -> None:
+    held.api.fail["/runs:complete"] = [unreachable()] * 100
+    ends_at_s = held.active[0].lease_ends_s
     held.run_all()
-    assert len(held.api.of("/runs:complete")) == 10
+    assert ends_at_s <= held.clock.now_s() < ends_at_s + 2
+    assert len(held.api.of("/runs:complete")) == 60
     assert held.sqs.deleted == []
     assert held.active == []
+
+
+def test_a_complete_that_waits_for_the_api_keeps_no_other_from_ending(held: Bench) -> None:
+    def answer(entry: dict[str, Any]) -> dict[str, Any]:
+        is_busy = entry["ref"] == "ref-r1" and held.clock.now_s() < 1_020
+        return {"accepted": False, "reason": "busy"} if is_busy else {"accepted": True}
+
+    held.api.answers["/runs:complete"] = answer
+    held.take(message("r2"))
+    while held.submitted:
+        held.submitted.pop(0)()
+    held.report()
+    assert held.sqs.deleted == [receipt(message("r2")), receipt(message())]
+
+
+def test_credentials_that_are_refused_for_a_while_lose_no_outcome(held: Bench) -> None:
+    held.api.fail["/runs:complete"] = [refused(401), refused(403), refused(403)]
+    held.run_all()
+    assert held.sqs.deleted == [receipt(message())]
 
 
 @pytest.mark.parametrize(("discard", "deleted"), [(False, 0), (True, 1)])

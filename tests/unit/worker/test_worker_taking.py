@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.worker_bench import Bench, message, receipt, refused, unreachable
+from tickwork.client import ApiRefused
 from tickwork.worker import App, Context
+from tickwork.worker.sources import LeaseSource
 
 
 @pytest.fixture
@@ -167,3 +169,94 @@ def test_a_failed_receive_pauses_and_takes_nothing(bench: Bench) -> None:
     bench.take()
     assert bench.clock.waits == [2.0]
     assert bench.submitted == []
+
+
+# --- handlers that are not here -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def choosy(bench: Bench) -> Bench:
+    return Bench(bench.app, handlers=bench.app.names)
+
+
+@pytest.mark.parametrize(("receives", "hidden_s"), [(None, 5), (1, 5), (2, 10), (4, 40), (7, 300), (900, 300)])
+def test_a_message_whose_handler_is_not_here_is_left_to_another_worker(
+    choosy: Bench, receives: int | None, hidden_s: int
+) -> None:
+    body = message(handler="new")
+    if receives is not None:
+        choosy.sqs.receives[body] = receives
+    choosy.take(body)
+    assert choosy.sqs.shown == {receipt(body): [hidden_s]}
+    assert choosy.api.calls == [
+        ("/runs:unhandled", {"worker": "worker-1", "runs": [{"ref": "ref-r1", "handler": "new"}]})
+    ]
+    assert choosy.submitted == []
+    assert choosy.sqs.deleted == []
+
+
+def test_those_beside_it_are_started(choosy: Bench) -> None:
+    choosy.take(message("a"), message("b", handler="new"), message("c"))
+    assert [entry["ref"] for entry in choosy.api.entries("/runs:start")] == ["ref-a", "ref-c"]
+    assert len(choosy.submitted) == 2
+
+
+def test_its_slot_is_free_for_others(choosy: Bench) -> None:
+    choosy.take(*(message(str(n), handler="new") for n in range(4)))
+    choosy.take(*(message(str(n)) for n in range(4)))
+    assert choosy.sqs.asked_for == [4, 4]
+    assert len(choosy.submitted) == 4
+
+
+@pytest.mark.parametrize("failure", [refused(404), refused(), unreachable()])
+def test_a_platform_that_does_not_want_to_know_is_no_matter(choosy: Bench, failure: Exception) -> None:
+    choosy.api.fail["/runs:unhandled"] = [failure]
+    choosy.take(message(handler="new"), message())
+    assert len(choosy.submitted) == 1
+
+
+def test_during_a_shutdown_it_is_given_back_like_any_other(choosy: Bench) -> None:
+    choosy.sqs.on_receive = choosy.worker.stop
+    choosy.take(message(handler="new"))
+    assert choosy.sqs.shown == {receipt(message(handler="new")): [0]}
+    assert choosy.api.calls == []
+
+
+def leases(bench: Bench) -> LeaseSource:
+    return LeaseSource(
+        pool="payments",
+        worker="w",
+        api=bench.api,  # type: ignore[arg-type]
+        stopping=bench.stopping,
+        clock=bench.clock,
+        lease_s=60,
+        wait_s=5,
+        handlers=["job", "other"],
+    )
+
+
+def test_a_worker_over_http_says_which_handlers_it_has(bench: Bench) -> None:
+    leases(bench).take(3)
+    (body,) = bench.api.of("/pools/payments:lease")
+    assert body["handlers"] == ["job", "other"]
+
+
+def test_a_platform_of_an_older_version_is_asked_without_them(bench: Bench) -> None:
+    source = leases(bench)
+    problem = {"errors": [{"field": "handlers", "detail": "there is no such field"}]}
+    bench.api.fail["/pools/payments:lease"] = [ApiRefused(422, problem)]
+    assert source.take(3) == []
+    assert bench.clock.waits == [], "at once"
+    source.take(3)
+    first, second = bench.api.of("/pools/payments:lease")
+    assert "handlers" in first
+    assert "handlers" not in second
+
+
+def test_what_may_pass_is_waited_out(bench: Bench) -> None:
+    source = leases(bench)
+    bench.api.fail["/pools/payments:lease"] = [unreachable(), unreachable()]
+    for _ in range(3):
+        source.take(3)
+    assert bench.clock.waits[:2] == [2.0, 2.0]
+    assert all("handlers" in body for body in bench.api.of("/pools/payments:lease"))

@@ -17,6 +17,8 @@ class DeclinedRun(TypedDict):
     discard: bool
     """The message is of no more use: delete it."""
     retry_after_s: NotRequired[int]
+    detail: NotRequired[str]
+    """Of an entry that cannot be read (`invalid`): what is wrong with it."""
 
 
 class GrantedRun(TypedDict):
@@ -61,6 +63,31 @@ class EndedRun(TypedDict):
 
 class CompleteAnswer(TypedDict):
     runs: list[EndedRun | DeclinedRun]
+    """In the order of the request."""
+
+
+class ReleasedRun(TypedDict):
+    """The run is given back."""
+
+    ref: str
+    accepted: Literal[True]
+    status: str
+
+
+class ReleaseAnswer(TypedDict):
+    runs: list[ReleasedRun | DeclinedRun]
+    """In the order of the request."""
+
+
+class CountedRun(TypedDict):
+    """It is noted that the run was left to others."""
+
+    ref: str
+    accepted: Literal[True]
+
+
+class UnhandledAnswer(TypedDict):
+    runs: list[CountedRun | DeclinedRun]
     """In the order of the request."""
 
 

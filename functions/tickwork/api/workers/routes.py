@@ -1,4 +1,4 @@
-"""The worker's calls, batched: start, heartbeat, complete. Each entry is answered on its own.
+"""The worker's calls, batched: start, heartbeat, complete, release. Each entry is answered on its own.
 
 The wire protocol, for implementers in other languages, is docs/worker-protocol.md.
 """
@@ -6,7 +6,6 @@ The wire protocol, for implementers in other languages, is docs/worker-protocol.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -15,55 +14,84 @@ from tickwork.api.places import key_of
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.workers.answers import (
     CompleteAnswer,
-    DeclinedRun,
+    CountedRun,
     EndedRun,
     ExtendedLease,
     GrantedRun,
     HeartbeatAnswer,
     LeaseAnswer,
     LeasedRun,
+    ReleaseAnswer,
+    ReleasedRun,
     StartAnswer,
+    UnhandledAnswer,
 )
-from tickwork.api.workers.bodies import BeatIn, BeatOneIn, CompleteIn, CompleteOneIn, LeaseIn, StartIn, StartOneIn
-from tickwork.core.errors import InvalidField, NotFound, WorldError
+from tickwork.api.workers.bodies import (
+    BeatIn,
+    BeatOneIn,
+    CompleteIn,
+    CompleteOneIn,
+    LeaseIn,
+    ReleaseIn,
+    ReleaseOneIn,
+    StartIn,
+    StartOneIn,
+    UnhandledIn,
+    UnhandledOneIn,
+)
+from tickwork.api.workers.entries import each
+from tickwork.core.errors import InvalidField, NotFound
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.flows.runs import isolating, pulling, worker_calls
 from tickwork.flows.runs.finishing import Ended
-from tickwork.flows.runs.pulling import Leased
+from tickwork.flows.runs.pulling import Asking, Leased
 from tickwork.ports import PUSH_POOL, Layout, Ports
 
 
 def start_runs(call: Call[StartIn, NoQuery]) -> tuple[int, StartAnswer]:
     """Claim runs: of each, one worker passes and gets a lease and a fencing token."""
     ports, body = call.ports, call.body
-    asked = [(one, _start_request(one, body.worker, f"runs.{i}.")) for i, one in enumerate(body.runs)]
-    return 200, {"runs": [_entry(ports, one.ref, partial(_start, ports, one, request)) for one, request in asked]}
+    return 200, {"runs": each(ports, body, body.runs, partial(_start_request, body.worker), partial(_start, ports))}
 
 
 def heartbeat_runs(call: Call[BeatIn, NoQuery]) -> tuple[int, HeartbeatAnswer]:
     """Extend the leases of runs, and hear which of them are to stop."""
-    ports = call.ports
-    asked = [(one, key_of(one.ref, f"runs.{i}.ref")) for i, one in enumerate(call.body.runs)]
-    return 200, {"runs": [_entry(ports, one.ref, partial(_beat, ports, one, key)) for one, key in asked]}
+    return 200, {"runs": each(call.ports, call.body, call.body.runs, _key_of, partial(_beat, call.ports))}
 
 
 def complete_runs(call: Call[CompleteIn, NoQuery]) -> tuple[int, CompleteAnswer]:
     """Say how runs ended. Of a claim that is held no more nothing is taken."""
-    ports = call.ports
-    asked = [(one, key_of(one.ref, f"runs.{i}.ref")) for i, one in enumerate(call.body.runs)]
-    return 200, {"runs": [_entry(ports, one.ref, partial(_end, ports, one, key)) for one, key in asked]}
+    return 200, {"runs": each(call.ports, call.body, call.body.runs, _key_of, partial(_end, call.ports))}
+
+
+def release_runs(call: Call[ReleaseIn, NoQuery]) -> tuple[int, ReleaseAnswer]:
+    """Give runs back, for the worker has to stop: others may start them at once."""
+    return 200, {"runs": each(call.ports, call.body, call.body.runs, _key_of, partial(_release, call.ports))}
+
+
+def count_unhandled_runs(call: Call[UnhandledIn, NoQuery]) -> tuple[int, UnhandledAnswer]:
+    """Say which runs were left to other workers, for this one lacks their handler. Nothing is written."""
+    body = call.body
+    return 200, {"runs": each(call.ports, body, body.runs, _key_of, partial(_count_unhandled, call))}
+
+
+def _count_unhandled(call: Call[UnhandledIn, NoQuery], one: UnhandledOneIn, key: LedgerKey) -> CountedRun:
+    if not call.actor.reaches(key.team):
+        raise NotFound("there is no such run", field="ref")
+    pulling.tell_unhandled(call.ports, one.ref, one.handler, call.body.worker)
+    return {"ref": one.ref, "accepted": True}
 
 
 def lease_runs(call: Call[LeaseIn, NoQuery]) -> tuple[int, LeaseAnswer]:
     """Take started runs from a pool, without access to its queue."""
     ports, body = call.ports, call.body
     asked_ms = ports.clock.monotonic_ms()
-    lease = pulling.lease_runs(
-        ports, call.path["pool"], body.worker, limit=body.max, lease_s=body.lease_s, wait_s=body.wait_s
-    )
+    handlers = None if body.handlers is None else frozenset(body.handlers)
+    asked = Asking(body.worker, body.max, body.lease_s, body.wait_s, handlers, call.actor.reaches)
+    lease = pulling.lease_runs(ports, call.path["pool"], asked)
     # Read before what is left of the leases: the worker adds the two up, and may not come to more than there is.
     waited_ms = ports.clock.monotonic_ms() - asked_ms
     runs = [told for one in lease.runs if (told := _leased(ports, one)) is not None]
@@ -82,26 +110,6 @@ def _leased(ports: Ports, one: Leased) -> LeasedRun | None:
         isolating.tell(ports, one.run.key.ref, error)
         return None
     return cast("LeasedRun", {**one.message, **granted, "receipt": one.receipt})
-
-
-def _entry[Answer: Mapping[str, Any]](
-    ports: Ports, ref: str, answer: Callable[[], Answer | Declined]
-) -> Answer | DeclinedRun:
-    """One entry of a batch; whatever fails, fails this entry and not its neighbours (F14)."""
-    try:
-        answered = answer()
-    except NotFound:
-        # Another team's: not this worker's to start, and not its message's to be deleted by it.
-        return _declined(ref, Declined(isolating.NOT_YOURS, discard=False, retry_after_ms=SECOND_MS))
-    except WorldError as error:
-        ports.signals.count("runs.calls_busy_total")
-        ports.signals.log("run_call_busy", ref=ref, error=repr(error))
-        return _declined(ref, Declined("busy", discard=False))
-    except Exception as error:  # noqa: BLE001 - the others of the batch must not pay for it
-        isolating.tell(ports, ref, error)
-        retry_after_ms = isolating.TRY_AGAIN_S * SECOND_MS
-        return _declined(ref, Declined(isolating.UNREADABLE, discard=False, retry_after_ms=retry_after_ms))
-    return _declined(ref, answered) if isinstance(answered, Declined) else answered
 
 
 def _start(ports: Ports, one: StartOneIn, request: StartRequest) -> GrantedRun | Declined:
@@ -175,20 +183,20 @@ def _seconds_left(ports: Ports, until_ms: int) -> int:
     return max(0, -(-(until_ms - ports.clock.now_ms()) // SECOND_MS))
 
 
-def _declined(ref: str, result: Declined) -> DeclinedRun:
-    answer: DeclinedRun = {
-        "ref": ref,
-        "granted": False,
-        "accepted": False,
-        "reason": result.reason,
-        "discard": result.discard,
-    }
-    if result.retry_after_ms:
-        answer["retry_after_s"] = -(-result.retry_after_ms // SECOND_MS)
-    return answer
+def _release(ports: Ports, one: ReleaseOneIn, key: LedgerKey) -> ReleasedRun | Declined:
+    result = worker_calls.hand_back(ports, key, one.token, one.stops_in_s)
+    if isinstance(result, Declined):
+        return result
+    if one.receipt:
+        pulling.hide(ports, one.receipt, one.stops_in_s)
+    return {"ref": one.ref, "accepted": True, "status": result.status}
 
 
-def _start_request(one: StartOneIn, worker: str, where: str) -> StartRequest:
+def _key_of(one: BeatOneIn | CompleteOneIn | ReleaseOneIn | UnhandledOneIn, where: str) -> LedgerKey:
+    return key_of(one.ref, f"{where}ref")
+
+
+def _start_request(worker: str, one: StartOneIn, where: str) -> StartRequest:
     key = key_of(one.ref, f"{where}ref")
     retry = key_of(one.retry_ref, f"{where}retry_ref") if one.retry_ref else None
     is_of_run = retry is None or (retry.job_id, retry.scheduled_at_ms) == (key.job_id, key.scheduled_at_ms)
@@ -217,5 +225,7 @@ ROUTES = (
     Route("POST", "/runs:start", start_runs, StartIn, NoQuery, StartAnswer),
     Route("POST", "/runs:heartbeat", heartbeat_runs, BeatIn, NoQuery, HeartbeatAnswer),
     Route("POST", "/runs:complete", complete_runs, CompleteIn, NoQuery, CompleteAnswer),
+    Route("POST", "/runs:release", release_runs, ReleaseIn, NoQuery, ReleaseAnswer),
+    Route("POST", "/runs:unhandled", count_unhandled_runs, UnhandledIn, NoQuery, UnhandledAnswer),
     Route("POST", "/pools/{pool}:lease", lease_runs, LeaseIn, NoQuery, LeaseAnswer, at=(_POOL,), errors=(NotFound,)),
 )

@@ -17,6 +17,7 @@ from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import BUCKET_S, open_bucket_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import PASSES, TIMERS
+from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Delete, Is, Item, Missing, Put, Update, all_of
 
 AUDITS = {"audited": 300, "audited_hour": 3_600, "audited_day": 86_400}
@@ -45,7 +46,8 @@ LAPSED_FOR_MS = 2 * MINUTE_MS
 RETRY_MISSING_AFTER_MS = 5 * MINUTE_MS
 """A waiting run whose retry was due this long ago has lost it, or it lies before the window."""
 
-NOBODY_CAME = "no worker has started it within 13 days of its time"
+NOBODY_CAME = "has started it within 13 days of its time"
+"""Ends the reason of a run that has expired. Mostly there was no worker, or none with its handler: it says which."""
 
 _SAME = "a row says only that a bucket is to be read: written twice, it is read twice"
 
@@ -137,9 +139,16 @@ def has_expired(run: Run, since_ms: int, now_ms: int) -> bool:
     return run.status == lifecycle.PENDING and max(run.key.fire_at_ms, since_ms) + EXPIRES_AFTER_MS <= now_ms
 
 
-def expire(run: Run, now_ms: int, retention_s: int) -> Update:
+def why_expired(work: Work | None) -> str:
+    """Why a run has expired, as far as the ledger knows; None: of a job whose definition cannot be read any more."""
+    if work is None or work.url:
+        return f"no worker {NOBODY_CAME}"
+    return f"no worker of pool {work.pool} that has the handler {work.handler} {NOBODY_CAME}"
+
+
+def expire(run: Run, reason: str, now_ms: int, retention_s: int) -> Update:
     """End a run that nobody has started, should that still be so (every-end-recorded)."""
-    changes = ended(run.key, lifecycle.after(run.status, lifecycle.EXPIRE), NOBODY_CAME, now_ms, retention_s)
+    changes = ended(run.key, lifecycle.after(run.status, lifecycle.EXPIRE), reason, now_ms, retention_s)
     unstarted = all_of(Is("status", run.status), Missing("attempt"))
     return Update(TIMERS, run.key.as_item(), unstarted, set=changes)
 

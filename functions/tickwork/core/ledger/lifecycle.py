@@ -27,7 +27,7 @@ remembered: it is not made a second time. Never stored."""
 
 MEANING = {
     PENDING: "materialised, not yet started",
-    RUNNING: "an attempt holds its lease (or let it lapse: the next start records that attempt as lost)",
+    RUNNING: "an attempt holds its lease (or let it lapse, or handed it back: the next start records that attempt)",
     WAITING: "the last attempt failed or was lost, or a hard calendar put the start off; a retry item is pending",
     SUCCEEDED: "an attempt completed it",
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
@@ -40,7 +40,7 @@ ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
 
 START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
-REQUEST_CANCEL, REPLAY = "request_cancel", "replay"
+REQUEST_CANCEL, REPLAY, HAND_BACK = "request_cancel", "replay", "hand_back"
 EXPIRE, MATERIALISE, PUT_OFF = "expire", "materialise", "put_off"
 
 TRANSITIONS = {
@@ -57,6 +57,7 @@ TRANSITIONS = {
     (WAITING, CANCEL): CANCELLED,
     (RUNNING, RECLAIM): RUNNING,
     (RUNNING, HEARTBEAT): RUNNING,
+    (RUNNING, HAND_BACK): RUNNING,
     (RUNNING, SUCCEED): SUCCEEDED,
     (RUNNING, RETRY_LATER): WAITING,
     (RUNNING, BURY): DEAD,

@@ -13,6 +13,7 @@ from typing import Any, Self
 from tickwork.core.instants import iso, parse_iso
 from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.ledger.work import Work
+from tickwork.core.texts import carriable
 
 MESSAGE_VERSION = 1
 READY_CHARS_MAX = 1_048_576
@@ -112,8 +113,8 @@ class ReadyMessage:
                 body[name] = iso(at_ms)
         text = compact_json(body)
         if self.work.payload is None or self.work.payload_id is not None:
-            return text
-        return f'{text[:-1]},"payload":{self.work.payload}}}'  # it is JSON text already, and may be long
+            return carriable(text)
+        return carriable(f'{text[:-1]},"payload":{self.work.payload}}}')  # it is JSON text already, and may be long
 
 
 def read_ready(text: str) -> dict[str, Any]:

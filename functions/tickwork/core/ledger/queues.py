@@ -67,3 +67,15 @@ def ready(pool: str, lambda_timeout_s: int | None = None) -> Queue:
     """
     visibility_s = READY_VISIBILITY_S if lambda_timeout_s is None else lambda_timeout_s + AFTER_FUNCTION_S
     return Queue(ready_queue(pool), visibility_s=visibility_s, retention_s=14 * 86_400, receives_max=1_000)
+
+
+UNHANDLED_S_MIN, UNHANDLED_S_MAX = 5, 300
+"""How long a worker hides a message whose handler it lacks: a rollout's new workers get it soon, and the old ones do
+not pass it round; at the longest as long as a team would wait for what it has just deployed."""
+_DOUBLINGS_MAX = 6
+"""Of 5 s: beyond 300 s."""
+
+
+def unhandled_wait_s(receives: int) -> int:
+    """By how often the message was received, whoever received it: twice as long each time."""
+    return min(UNHANDLED_S_MAX, UNHANDLED_S_MIN << min(max(receives - 1, 0), _DOUBLINGS_MAX))

@@ -112,6 +112,10 @@ class Run(Record):
     """How its starts had to wait for the end of a freeze."""
     cancel_requested: str = ""
     """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
+    handed_back: int = 0
+    """The token of the attempt whose worker had to stop and gave the run back. Of another token it says nothing."""
+    interrupted: int = 0
+    """Attempts that were handed back and that no policy counts, since the run was created or last replayed."""
 
     @property
     def run_id(self) -> str:
@@ -138,8 +142,18 @@ class Run(Record):
 
     @property
     def replayed_after(self) -> int:
-        """Attempts before the last replay: a policy's attempts and waits count from there."""
+        """Attempts before the last replay."""
         return self.replays[-1]["after_attempt"] if self.replays else 0
+
+    @property
+    def uncounted(self) -> int:
+        """Attempts that a policy does not count: its number of attempts and its waits begin after them."""
+        return self.replayed_after + self.interrupted
+
+    @property
+    def is_handed_back(self) -> bool:
+        """Whether the worker of the current attempt has given the run back."""
+        return bool(self.token) and self.handed_back == self.token
 
     def to_item(self) -> Item:
         """A recurring job's run is found by its job's index; a one-shot is no job's."""

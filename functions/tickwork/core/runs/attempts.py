@@ -17,14 +17,14 @@ from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Below, Is, Missing, Update, Write, all_of
+from tickwork.core.ledger.writes import Below, Condition, Is, Missing, Update, Write, all_of
 from tickwork.core.runs import endings
-from tickwork.core.runs.endings import as_read, running_with, with_record
+from tickwork.core.runs.endings import as_read, release, running_with, with_record
 
 LEASE_S_MIN, LEASE_S_MAX = 30, 900
 
 
-NOT_DUE, SUPERSEDED = "not_due", "superseded"
+NOT_DUE, SUPERSEDED, HANDED_BACK = "not_due", "superseded", "handed_back"
 EARLY_MS_MAX = 2_000
 """How far the clocks of a scanner, which sends no message early, and of the API may differ. No more: a run that is
 started before its window has seen it may end before, too."""
@@ -99,7 +99,7 @@ def decide_start(
     if run.status == lifecycle.WAITING:
         return _start_retry(run, request, work, now_ms, retention_s)
     if run.lease_until_ms > now_ms:
-        if run.claim == request.claim:  # asked again: the answer was lost
+        if run.claim == request.claim and not run.is_handed_back:  # asked again: the answer was lost
             return Granted(run)
         return Declined("held", discard=False, retry_after_ms=run.lease_until_ms - now_ms)
     return _reclaim(run, request, work, now_ms, retention_s)
@@ -125,8 +125,8 @@ def _was_put_off(run: Run, retry: LedgerKey) -> bool:
 
 
 def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Try:
-    """The holder let its lease lapse: that attempt is recorded, and this claim has the next one at once. A run that
-    was to be cancelled, or is out of attempts, ends here instead."""
+    """The holder let its lease lapse, or handed the run back: that attempt is recorded, and this claim has the next one
+    at once. A run that was to be cancelled, or is out of attempts, ends here instead."""
     lost = endings.lapsed(run)
     if run.cancel_requested or endings.why_no_retry(run, lost, work) is not None:
         verdict = endings.end_attempt(run, lost, work, now_ms, retention_s)
@@ -138,9 +138,9 @@ def _reclaim(run: Run, request: StartRequest, work: Work, now_ms: int, retention
         run.key.as_item(),
         as_read(run),
         set=changes,
-        remove=("slots",) if "stop_at_ms" in changes else ("slots", "stop_at_ms"),
+        remove=("slots", "handed_back", *(() if "stop_at_ms" in changes else ("stop_at_ms",))),
     )
-    return Try((with_record(update, run, lost, now_ms), *endings.release(run)))
+    return Try((with_record(update, run, lost, now_ms), *release(run)))
 
 
 def _started(
@@ -181,7 +181,8 @@ def heartbeat(key: LedgerKey, token: int, lease_s: int, now_ms: int) -> Update:
     heartbeat whose reply was lost may arrive after a later one, and the worker trusts the answer to the later."""
     _check_goes_on()
     until_ms = now_ms + lease_s * SECOND_MS
-    unbounded = all_of(running_with(token), Missing("stop_at_ms"), Below("lease_until_ms", until_ms))
+    held = all_of(running_with(token), Missing("handed_back"))
+    unbounded = all_of(held, Missing("stop_at_ms"), Below("lease_until_ms", until_ms))
     return Update(TIMERS, key.as_item(), unbounded, set={"lease_until_ms": until_ms})
 
 
@@ -189,8 +190,25 @@ def bounded_heartbeat(run: Run, lease_s: int, now_ms: int) -> Update:
     """Extend the lease of an attempt that may not take for ever, never beyond its bound."""
     _check_goes_on()
     until_ms = _bounded(now_ms + lease_s * SECOND_MS, run.stop_at_ms)
-    longer = all_of(running_with(run.token), Below("lease_until_ms", until_ms))
+    longer = all_of(running_with(run.token), _not_given_since(run), Below("lease_until_ms", until_ms))
     return Update(TIMERS, run.key.as_item(), longer, set={"lease_until_ms": until_ms})
+
+
+def _not_given_since(run: Run) -> Condition:
+    """The run has not been handed back since it was read: a heartbeat that comes after that must not revive a lease
+    which nobody keeps."""
+    return Is("handed_back", run.handed_back) if run.handed_back else Missing("handed_back")
+
+
+def hand_back(run: Run, stops_in_ms: int, now_ms: int) -> tuple[Write, ...]:
+    """Give a running run back: whoever starts it next records this attempt as interrupted (W12). Its lease is over by
+    every clock, and its slots are free, unless its job may go on for a moment: then the lease is cut to that."""
+    assert lifecycle.after(run.status, lifecycle.HAND_BACK) == run.status
+    until_ms = min(run.lease_until_ms, now_ms + stops_in_ms if stops_in_ms else now_ms - EARLY_MS_MAX)
+    changes = {"handed_back": run.token, "lease_until_ms": until_ms}
+    freed: tuple[Write, ...] = () if stops_in_ms else release(run)
+    give = Update(TIMERS, run.key.as_item(), as_read(run), set=changes, remove=("slots",) if freed else ())
+    return give, *freed
 
 
 def _check_goes_on() -> None:

@@ -46,7 +46,10 @@ ERRORS_BYTES_MAX = 2_000
 """Of all errors of a run: the last one in full, then the first, then the others from the last."""
 
 FAILED, LOST, TIMED_OUT, CANCELLED = "failed", "lost", "timed_out", "cancelled"
-
+INTERRUPTED = "interrupted"
+INTERRUPTIONS_MAX = 10
+"""So often a run's worker may have to stop without its costing an attempt (W12): a job that outlasts every grace
+would else be begun for ever."""
 
 NOT_REPEATED = "not repeated: unsafe"
 """Ends the reason of an `unsafe` run that did not succeed: nobody knows how far it came, and a person must look."""
@@ -54,7 +57,7 @@ NOT_REPEATED = "not repeated: unsafe"
 IF_IT_RAN = "the lease lapsed; whether the job ran is not known: the answer to its start may have been lost"
 """What is recorded of a lost attempt of an `unsafe` run, which is the only one."""
 
-_OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested", "slots")
+_OF_THE_ATTEMPT = ("lease_until_ms", "claim", "stop_at_ms", "cancel_requested", "slots", "handed_back")
 """What a run carries for its current attempt only."""
 
 
@@ -70,6 +73,7 @@ class Failure:
 
 
 TOO_LONG = Failure(TIMED_OUT, "it took longer than max_duration_s")
+HANDED_BACK = Failure(INTERRUPTED, "its worker had to stop, and handed it back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +135,30 @@ def end_attempt(
 
 
 def why_no_retry(run: Run, failure: Failure, work: Work) -> str | None:
-    """The reason to end the run with this attempt; None when it is tried again. A lost attempt counts as one."""
+    """The reason to end the run with this attempt; None when it is tried again. A lost attempt counts as one, an
+    interrupted one only when there were too many of them."""
     if failure.permanent:
         return "failed for good"
     if work.is_unsafe:
         return f"{failure.outcome}, {NOT_REPEATED}"
     if failure.outcome == FAILED and not is_worth_repeating(work.retry, failure.error_class):
         return f"failed for good: {failure.error_class[:80]} is not retried"
-    if run.attempt - run.replayed_after >= work.retry.max_attempts:
+    if is_uncounted(run, failure):
+        return None
+    if run.attempt - run.uncounted >= work.retry.max_attempts:
         return f"out of attempts ({run.attempt})" if failure.outcome == FAILED else failure.outcome
     return None
 
 
+def is_uncounted(run: Run, failure: Failure) -> bool:
+    """Whether an attempt of the run that ends so is none to its policy (W12)."""
+    return failure.outcome == INTERRUPTED and run.interrupted < INTERRUPTIONS_MAX
+
+
 def _wait_ms(run: Run, failure: Failure, work: Work) -> int:
-    backoff = backoff_ms(run.run_id, run.attempt, work.retry, since=run.replayed_after)
+    if is_uncounted(run, failure):
+        return 0
+    backoff = backoff_ms(run.run_id, run.attempt, work.retry, since=run.uncounted)
     return max(backoff, asked_wait_ms(run.run_id, run.attempt, work.retry, failure.retry_after_s))
 
 
@@ -187,6 +201,8 @@ def with_record(update: Update, run: Run, failure: Failure, now_ms: int) -> Upda
     """The update of a run as it was read, with the record of its attempt that has ended. Mostly one more; where they
     become too many or too long, what is kept of all."""
     record = attempt_record(run, failure, now_ms)
+    if is_uncounted(run, failure):
+        update = replace(update, set={**update.set, "interrupted": run.interrupted + 1})
     every = [*run.attempts, record]
     if len(every) <= FIRST_KEPT + LAST_KEPT and sum(_error_bytes(one) for one in every) <= ERRORS_BYTES_MAX:
         return replace(update, append={"attempts": [record]})
@@ -247,6 +263,8 @@ def as_read(run: Run) -> AllOf:
 
 def lapsed(run: Run) -> Failure:
     """What is recorded of an attempt whose lease lapsed. A lease never lasts beyond the attempt's own bound."""
+    if run.is_handed_back:
+        return HANDED_BACK
     if run.stop_at_ms and run.lease_until_ms >= run.stop_at_ms:
         return TOO_LONG
     return Failure(LOST, "the lease lapsed")

@@ -16,6 +16,8 @@ from tickwork.core.runs.endings import Verdict, as_read, retry_key
 REPLAYS_MAX = 10
 """A run that died this often needs a person to look at it, and its item must stay small enough to write."""
 
+_OF_THE_END = ("reason", "ended_at_ms", "expires_at_s", "interrupted")
+"""What a run that is tried again does not carry any more. Its attempts, also interrupted ones, count anew."""
 NOT_DEAD, TOO_OFTEN = "not_dead", "replayed_too_often"
 
 
@@ -39,7 +41,7 @@ def decide_replay(
         run.key.as_item(),
         all_of(as_read(run), Is("ended_at_ms", run.ended_at_ms)),
         set={"status": status, "retry_at_ms": due_ms, **changes},
-        remove=("reason", "ended_at_ms", "expires_at_s", MARK, *(() if guarded else ("guarded",))),
+        remove=(*_OF_THE_END, MARK, *(() if guarded else ("guarded",))),
         append={"replays": [record]},
     )
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)

@@ -5,6 +5,8 @@ Pure arithmetic on whole numbers, so that no number of attempts overflows. Knows
 
 from __future__ import annotations
 
+import math
+
 from tickwork.core.ids import stable_hash
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.work import RetryPolicy
@@ -34,6 +36,13 @@ def asked_wait_ms(run_id: str, attempt: int, policy: RetryPolicy, retry_after_s:
     whole_ms = min(max(retry_after_s, 0), RETRY_AFTER_S_MAX) * SECOND_MS
     permille = 1_000 + stable_hash(f"{run_id}|{attempt}|after") % (10 * policy.jitter_percent + 1)
     return whole_ms * permille // 1_000
+
+
+def whole_wait_s(asked: object) -> int:
+    """A wait that somebody asked for, in whole seconds: rounded up, at most a day; 0 for what is no number."""
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or asked != asked:  # NaN is not itself
+        return 0
+    return math.ceil(max(0, min(asked, RETRY_AFTER_S_MAX)))
 
 
 def is_worth_repeating(policy: RetryPolicy, error_class: str) -> bool:

@@ -18,6 +18,7 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.messages import ReadyMessage
 from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Committed, Item
 from tickwork.core.runs import endings
 from tickwork.flows.audit.repairs import Repairs
@@ -126,13 +127,22 @@ def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repair
         run = _run_of(item)
         if run is None or not passes.has_expired(run, since_s * SECOND_MS, now_ms) or _is_next(ports, run.key):
             left.append(item)
-        elif isinstance(commit(ports, passes.expire(run, now_ms, ports.layout.retention_s)), Committed):
+            continue
+        why = passes.why_expired(_readable_work(ports, run))
+        if isinstance(commit(ports, passes.expire(run, why, now_ms, ports.layout.retention_s)), Committed):
             repairs.expired += 1
             note_teams(ports, [run.key.team])
             ports.signals.count("runs.expired_total", team=run.key.team)
-            ports.signals.log("run_expired", ref=run.key.ref, run_id=run.run_id, why=passes.NOBODY_CAME)
+            ports.signals.log("run_expired", ref=run.key.ref, run_id=run.run_id, why=why)
             finishing.note_outcome(ports, run.key, lifecycle.EXPIRED, now_ms)
     return left
+
+
+def _readable_work(ports: Ports, run: Run) -> Work | None:
+    try:
+        return work_of(ports, run)
+    except Unreadable:
+        return None
 
 
 def _run_of(item: Item) -> Run | None:

@@ -9,7 +9,7 @@ its receipt back, or else by the start that it then meets. A crash
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from tickwork.core.errors import NotFound, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
+from tickwork.core.ledger.queues import unhandled_wait_s
 from tickwork.core.ledger.records import Run
 from tickwork.core.runs.attempts import LEASE_S_MAX, LEASE_S_MIN, Declined, StartRequest
 from tickwork.flows.runs import isolating, worker_calls
@@ -40,6 +41,19 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
+class Asking:
+    """What a worker asks for: at most so many runs, of handlers that it has (None: it does not say), with leases of
+    `lease_s` (None: each run's own), waiting up to `wait_s` for the first. `reaches`: whether a team's runs are its."""
+
+    worker: str
+    limit: int
+    lease_s: int | None
+    wait_s: int
+    handlers: frozenset[str] | None = None
+    reaches: Callable[[str], bool] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """Runs for a worker. `retry_after_s`: there are none, and they were not waited for as long as allowed: the rest,
     for the worker to wait by himself (0: ask again at once)."""
@@ -55,20 +69,46 @@ class Settled:
     kept: bool
 
 
-def lease_runs(ports: Ports, pool: str, worker: str, *, limit: int, lease_s: int | None, wait_s: int) -> Lease:
-    """Up to `limit` runs of a pool, started. Waits up to `wait_s` for the first message, and no longer than the layout
-    allows: whoever waits holds an execution of the API. May find none."""
+def lease_runs(ports: Ports, pool: str, asked: Asking) -> Lease:
+    """Runs of a pool, started. Waits for the first message no longer than the layout allows: whoever waits holds an
+    execution of the API. May find none."""
     leased: list[Leased] = []
+    left_to_others = 0
     began_ms = ports.clock.monotonic_ms()
-    wait_s = min(wait_s, ports.layout.long_poll_max_s)
-    for message in receive(ports, pool, limit, wait_s):
-        started = start_message(ports, pool, message, worker, lease_s)
+    wait_s = min(asked.wait_s, ports.layout.long_poll_max_s)
+    for message in receive(ports, pool, asked.limit, wait_s):
+        if _left_to_others(ports, pool, message, asked):
+            left_to_others += 1
+            continue
+        started = start_message(ports, pool, message, asked.worker, asked.lease_s)
         if isinstance(started, Leased):
             leased.append(started)
-    if leased:
+    if leased or left_to_others:  # behind what is hidden now may stand what this worker has the handlers for
         return Lease(leased)
     left_ms = wait_s * SECOND_MS - (ports.clock.monotonic_ms() - began_ms)
     return Lease(leased, max(0, left_ms // SECOND_MS))
+
+
+def _left_to_others(ports: Ports, pool: str, message: InMessage, asked: Asking) -> bool:
+    """Whether the worker lacks the handler of a message. It is then hidden, the longer the more often it was received:
+    a rollout brings a worker that has it, and until then nothing is written and no attempt used up (W12)."""
+    if asked.handlers is None:
+        return False
+    try:
+        body = read_ready(message.body)
+    except ValueError:
+        return False  # told where it is started
+    if body["handler"] in asked.handlers or not asked.reaches(parse_ref(body["ref"]).team):
+        return False  # another team's is not hidden from that team's workers
+    hide(ports, receipt_of(pool, message.receipt), unhandled_wait_s(message.receives))
+    tell_unhandled(ports, body["ref"], body["handler"], asked.worker)
+    return True
+
+
+def tell_unhandled(ports: Ports, ref: str, handler: str, worker: str) -> None:
+    """Say that a worker has left a run to others."""
+    ports.signals.count("runs.unhandled_total")
+    ports.signals.log("run_unhandled", ref=ref, handler=handler, worker=worker)
 
 
 def receive(ports: Ports, pool: str, limit: int, wait_s: int) -> Iterator[InMessage]:

@@ -25,6 +25,7 @@ from tickwork.core.runs.push_targets import Target, parse_target
 from tickwork.core.runs.pushes import Answer, Outcome
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import isolating, pulling, worker_calls
+from tickwork.flows.runs.finishing import Ended
 from tickwork.flows.runs.pulling import Leased, Settled
 from tickwork.ports import InMessage, Ports, Poster
 
@@ -63,7 +64,7 @@ def push_message(ports: Ports, pusher: Pusher, pool: str, message: InMessage) ->
         return not started.kept
     timeout_ms = _time_left_ms(ports, started, asked_ms)
     if timeout_ms <= 0:
-        return False  # the attempt is lost when its lease lapses, and the message is hidden until then
+        return _hand_back(ports, started)
     answer = pusher.poster.post(target, *_request(ports, pusher, started), timeout_ms=timeout_ms)
     outcome = pushes.judge(answer, ports.clock.now_ms())
     try:
@@ -78,6 +79,14 @@ def _time_left_ms(ports: Ports, leased: Leased, asked_ms: int) -> int:
     granted_ms = leased.run.lease_until_ms - leased.run.started_at_ms
     trusted_ms = asked_ms + granted_ms - ports.clock.monotonic_ms()
     return min(pushes.TIMEOUT_MS, trusted_ms - min(SPARE_MS, trusted_ms // 10))
+
+
+def _hand_back(ports: Ports, leased: Leased) -> bool:
+    """No time was left for the exchange, and nothing has been sent: the next try has all of it (W12)."""
+    given = worker_calls.hand_back(ports, leased.run.key, leased.run.token)
+    if isinstance(given, Ended):
+        pulling.hide(ports, leased.receipt, 0)
+    return False
 
 
 def _target_of(ports: Ports, message: InMessage) -> Target | None:

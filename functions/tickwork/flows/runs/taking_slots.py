@@ -176,7 +176,8 @@ def _end_lapsed(ports: Ports, holder: Run) -> bool:
         ended = _see_to_ended(ports, holder)
     if ended is None:
         return False
-    ports.signals.count("worker.lease_expired_while_running_total")
+    if not holder.is_handed_back:
+        ports.signals.count("worker.lease_expired_while_running_total")
     ports.signals.log("slots_recovered", ref=holder.key.ref, slots=list(holder.slots))
     return True
 

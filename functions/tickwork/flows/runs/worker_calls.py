@@ -1,4 +1,5 @@
-"""The worker's calls: start, heartbeat, complete. Each decides on the item as it stands and writes conditionally.
+"""The worker's calls: start, heartbeat, complete, hand back. Each decides on the item as it stands, and writes
+conditionally.
 
 Protects one-attempt-running, one-owner-effect and cancelled-stays. A duplicate message dies in `start`.
 """
@@ -120,7 +121,7 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
         decision = _unless_frozen(ports, run, request, job, work or ORDINARY, decision)
         if decision.put_off is not None:
             return decision
-    if isinstance(decision, Try) and is_lapsed:
+    if isinstance(decision, Try) and is_lapsed and run is not None and not run.is_handed_back:
         ports.signals.count("worker.lease_expired_while_running_total")
     if isinstance(decision, Try) and not decision.ends and run is not None and work is not None and work.resources:
         return taking_slots.take_slots(ports, run, work, decision, request.claim)
@@ -174,6 +175,8 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
             return Declined(endings.TIMED_OUT, discard=True)
         if run is None or not endings.holds(run, token):
             return attempts.stale(run)
+        if run.is_handed_back:
+            return Declined(attempts.HANDED_BACK, discard=False)
         if run.stop_at_ms and run.stop_at_ms <= ports.clock.now_ms():
             return _time_out(ports, key, token)
         if not attempts.is_longer(run, lease_s, now_ms):
@@ -230,6 +233,26 @@ def fail(
 def acknowledge_cancel(ports: Ports, key: LedgerKey, token: int, error: str = "") -> Ended | Declined:
     """The worker has stopped the run because it was asked to. Declined when nobody had asked."""
     return _end_with(ports, key, token, Failure(endings.CANCELLED, error))
+
+
+def hand_back(ports: Ports, key: LedgerKey, token: int, stops_in_s: int = 0) -> Ended | Declined:
+    """Take a run back from a worker that has to stop (W12). `stops_in_s`: its job may go on for so long, and nobody
+    else starts the run before. Repeating it is harmless; one that was to be cancelled ends so."""
+    stops_in_ms = stops_in_s * SECOND_MS
+    for _ in range(DECIDE_TRIES_MAX):
+        now_ms, run = ports.clock.now_ms(), read_run(ports, key)
+        if run is None or not endings.holds(run, token):
+            return _refuse(ports, run)
+        if run.is_handed_back and run.lease_until_ms <= now_ms + stops_in_ms:
+            return Ended(run.status)  # accepted before; that reply was lost
+        if run.cancel_requested and not stops_in_ms:
+            ended = finishing.end_attempt(ports, run, endings.HANDED_BACK)
+            if ended is not None:
+                return ended
+        elif isinstance(finishing.commit_end(ports, attempts.hand_back(run, stops_in_ms, now_ms)), Committed):
+            ports.signals.count("runs.handed_back_total", team=key.team)
+            return Ended(run.status)
+    return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
 
 
 def _end_with(ports: Ports, key: LedgerKey, token: int, failure: Failure) -> Ended | Declined:
