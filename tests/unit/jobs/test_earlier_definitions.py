@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import FakeClock, RememberingSender
+from tests.support.fakes import FakeClock, KeptSignals, RememberingSender
 from tests.support.http import ApiUnderTest
 from tests.unit.api.test_jobs_and_timers import create_job, move, ready, start, windows
 from tests.unit.jobs.test_changing_jobs import change
@@ -46,6 +46,37 @@ def test_a_replay_by_another_version_than_the_run_waits_for_is_no_repeat(api: Ap
         assert replay(api, first, definition=version)["runs"][0].get("reason") == outcome
     assert retried(ports)["handler"] == "new"
     assert replay(api, first, definition=3)["runs"][0].get("reason") == "not_dead"
+
+
+@pytest.mark.parametrize("how", ["changed by this version", "as it was"])
+def test_a_version_that_nobody_noted_is_not_taken_for_a_later_one(api: ApiUnderTest, ports: Ports, how: str) -> None:
+    """Older versions of ours moved a job's version and kept no definition: of version 1 nothing is known."""
+    first = fired(api, ports)
+    fail(api, first, "failed_permanent")
+    change(api, lease_s=90)
+    place = {"job_id": "payments:rates", "place": rows(ports)[0]["place"]}
+    ports.store.commit([Delete(JOB_VERSIONS, place, Anyway("none kept"))])
+    unknown = ("earlier_through_ms", "defined_since")
+    ports.store.commit([Update(JOBS, {"job_id": "payments:rates"}, Anyway("as it was"), set={}, remove=unknown)])
+    if how != "as it was":
+        change(api, version=2, **NEW)
+    assert replay(api, first, definition=1)["runs"][0]["reason"] == "no_definition"
+    assert replay(api, first, definition=2)["runs"][0]["replayed"]
+    api.call("POST", "/jobs/payments:rates/pause", {"by": "ann", "reason": "x"})
+    assert retried(ports)["handler"] == "old", "a pause changes no definition"
+
+
+def test_the_audit_tells_of_a_lapsed_run_whose_definition_is_gone(api: ApiUnderTest, ports: Ports) -> None:
+    start(api, fired(api, ports))
+    changed(api)
+    for row in rows(ports):
+        place = {"job_id": row["job_id"], "place": row["place"]}
+        ports.store.commit([Delete(JOB_VERSIONS, place, Anyway("expired"))])
+    move(ports, 900)
+    signals = ports.signals
+    assert isinstance(signals, KeptSignals)
+    reconcile(ports)
+    assert any("the definition it was fired by is gone" in str(line) for line in signals.lines)
 
 
 def test_a_definition_of_a_newer_version_costs_no_other_replay(api: ApiUnderTest, ports: Ports) -> None:
