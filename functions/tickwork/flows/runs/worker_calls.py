@@ -172,7 +172,8 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
         run = None if result.only is None else Run.from_item(result.only)
         if run is not None and endings.recorded_outcome(run, token) == endings.TIMED_OUT:
             finishing.see_to_retry(ports, run)
-            return Declined(endings.TIMED_OUT, discard=True)
+            # Another start has taken it over, perhaps with this very message, which then is to bring that one back.
+            return Declined(endings.TIMED_OUT, discard=run.status != lifecycle.RUNNING)
         if run is None or not endings.holds(run, token):
             return attempts.stale(run)
         if run.is_handed_back:
