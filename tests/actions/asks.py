@@ -149,6 +149,7 @@ def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask
             if answer.is_ok:
                 is_restored = new.mark in job.lost
                 hold(is_restored or job.version in (None, answer.body["version"]), "a-version-is-a-change", what)
+                job.epoch += job.version != answer.body["version"]
                 job.version = answer.body["version"]
         elif job.version not in (None, version):
             hold(answer.status == 412, "two-changes-do-not-overwrite", what)
@@ -163,7 +164,7 @@ def change_job(job: Job, version: int, base: Definition, new: Definition) -> Ask
 
     def effect(now_ms: int) -> None:
         if new.mark in job.lost:
-            job.version = None
+            job.version, job.epoch = None, job.epoch + 1
         elif new != base:
             job.becomes(new, now_ms, version + 1)
 

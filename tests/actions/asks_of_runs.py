@@ -71,6 +71,7 @@ def cancel_run(promises: Promises, run: Body, named: Body, look: Callable[[], ob
             hold(run["status"] not in ("succeeded", "dead", "skipped", "expired"), "what-has-ended-stays", what)
             promises.cancelled(entry["run_id"], run["job_id"], f"at {iso(now_ms)} when it was {run['status']}")
         else:
+            look()  # a window may have skipped it in the midst of the request
             is_live = run["status"] in ("pending", "queued", "running", "waiting")
             hold(not is_live, "a-cancellation-is-granted", what)
 

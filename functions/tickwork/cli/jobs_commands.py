@@ -72,18 +72,18 @@ def update(
         raise click.UsageError("say what to change")
     client, path = ApiClient(api), path_of("jobs", job_id)
     job = client.get(path)
-    if change.get("schedule"):
-        if "schedule" not in more and options["schedule_json"] is None:
-            change["schedule"] = schedule_changes.merged(job["schedule"], change["schedule"])
-        found = schedule_changes.difference(client, job, change["schedule"])
-        if dry_run and as_json:
-            show_json(found.as_json())
-        else:
-            schedule_changes.show(found)
-        if not dry_run and not yes and not found.is_none:
-            schedule_changes.ask()
+    if "target" in change and "target" not in more:
+        change["target"] = _with_handler(change["target"], job["target"])
+    if "schedule" in change and "schedule" not in more and options["schedule_json"] is None:
+        change["schedule"] = schedule_changes.merged(job["schedule"], change["schedule"])
     if dry_run:
+        schedule_changes.rehearse(client, job, change, version, as_json)
         return
+    if "schedule" in change:
+        found = schedule_changes.difference(client, job, change["schedule"])
+        schedule_changes.show(found)
+        if not yes and not found.is_none:
+            schedule_changes.ask()
     changed = client.patch(path, change | {"version": job["version"] if version is None else version})
     if not changed["changed"]:
         say(f"{job_id} says that already: nothing is changed", err=True)
@@ -108,7 +108,11 @@ def pause(job_id: str, api: str | None, as_json: bool, by: str | None, reason: s
 @with_api_options
 def resume(job_id: str, api: str | None, as_json: bool, by: str | None) -> None:
     """Let a paused job run again from now on. Again is a no-op."""
-    _show(ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by} if by else {}), as_json)
+    job = ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by} if by else {})
+    if not job["changed"]:
+        who = f": {job['resumed']['by']} resumed it at {job['resumed']['at']}" if job["resumed"] else ""
+        say(f"{job_id} was not paused{who}", err=True)
+    _show(job, as_json)
 
 
 def _body(job_id: str, file: IO[str] | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -126,6 +130,12 @@ def _body(job_id: str, file: IO[str] | None, options: dict[str, Any]) -> dict[st
     if "target" not in body:
         raise click.UsageError("give --pool (whose workers get the runs) or --url (where they are pushed to)")
     return {"team": team, "name": name, **body}
+
+
+def _with_handler(given: dict[str, Any], standing: dict[str, Any]) -> dict[str, Any]:
+    """A pool named alone keeps the handler; the API would take it for a whole new target, with the default handler."""
+    kept = {"handler": standing["handler"]} if "pool" in given and "handler" in standing else {}
+    return kept | given
 
 
 def _content(file: IO[str] | None) -> dict[str, Any]:

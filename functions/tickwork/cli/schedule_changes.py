@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tickwork.cli.output import Row, say
+from tickwork.cli.output import Row, say, show_json
 from tickwork.client import ApiClient, path_of
 from tickwork.core.schedule.spec_keys import BOUND_KEYS, COMMON_KEYS, KINDS
 
@@ -49,6 +49,11 @@ def _joined(standing: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     return {**standing, **given, **parts}
 
 
+def _part(standing: Any, given: Any) -> Any:
+    """A part that is an object itself (the changes of clocks, the calendars) keeps what no option names."""
+    return {**standing, **given} if isinstance(standing, Mapping) and isinstance(given, Mapping) else given
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The next occurrences of a job as it stands, and as it would be."""
@@ -67,13 +72,41 @@ class Difference:
 
 
 def difference(client: ApiClient, job: Mapping[str, Any], schedule: Mapping[str, Any]) -> Difference:
-    """Asked of the API: with its calendars and zone data."""
-    wanted = {"schedule": dict(schedule), "team": job["team"], "job_id": job["job_id"], "count": SHOWN}
+    """Asked of the API: with its calendars and zone data. It also refuses what is no schedule."""
+    wanted = {"schedule": schedule, "team": job["team"], "job_id": job["job_id"], "count": SHOWN}
     after = client.post("/schedules:preview", wanted)
-    # One whose schedule cannot be read any more is changed for that reason.
-    readable = job["status"] != "error"
-    before = client.get(path_of("jobs", job["job_id"], "next"), count=SHOWN) if readable else {"occurrences": []}
-    return Difference(schedule, before["occurrences"], after["occurrences"], after["warnings"])
+    return Difference(schedule, _coming(client, job), after["occurrences"], after["warnings"])
+
+
+def _coming(client: ApiClient, job: Mapping[str, Any]) -> Sequence[Row]:
+    """Of one whose schedule cannot be read any more, which is changed for that reason, there is nothing to show."""
+    if job["status"] == "error":
+        return []
+    rows: Sequence[Row] = client.get(path_of("jobs", job["job_id"], "next"), count=SHOWN)["occurrences"]
+    return rows
+
+
+def rehearse(
+    client: ApiClient, job: Mapping[str, Any], change: Mapping[str, Any], version: int | None, as_json: bool
+) -> None:
+    """Show what a change would do, and say what of it has not been tried: a person goes on by what is shown."""
+    if version not in (None, job["version"]):
+        raise click.UsageError(
+            f"{job['job_id']} is at version {job['version']}, not {version}: the change would be refused"
+        )
+    if "schedule" in change:
+        found = difference(client, job, change["schedule"])
+    else:
+        coming = _coming(client, job)
+        found = Difference(job["schedule"], coming, coming, ())
+    for warning in found.warnings:
+        say(f"warning: {warning}", err=True)
+    if untried := sorted(change.keys() - {"schedule"}):
+        say(f"not tried, for the API checks it when it is written: {', '.join(untried)}", err=True)
+    if as_json:
+        show_json(found.as_json())
+    else:
+        show(found)
 
 
 def show(found: Difference) -> None:

@@ -54,9 +54,11 @@ class Screen:
         self._told: set[tuple[str, str]] = set()
         self._faults: set[str] = set()
         self._gone = False
+        self._asks_for_keys = False
 
     def use_key(self, key: str) -> None:
-        """From now on ask the API with a key."""
+        """From now on ask the API with a key, and say that one is asked for."""
+        self._asks_for_keys = True
         self._client = ApiClient(self._url, auth="key", api_key=key)
 
     def say(self, text: str) -> None:
@@ -66,7 +68,8 @@ class Screen:
         """What to try next, ready to be copied."""
         tries = _DEMO_HINTS if demo else _HINTS
         lines = ["", f"Try, in another terminal{self._first(demo)}:"]
-        lines += [f"  {line}".replace("API_URL", self._url) for line in tries]
+        header = '-H "Authorization: Bearer $TICKWORK_API_KEY" ' if self._asks_for_keys else ""
+        lines += [f"  {line}".replace("API_URL", self._url).replace("curl ", f"curl {header}") for line in tries]
         lines += ["Ctrl-C ends it; the state stays, and what comes due meanwhile is caught up at the next start.", ""]
         self._show(lambda: self._console.print(Text("\n".join(lines))))
 
@@ -74,6 +77,7 @@ class Screen:
         """What makes another terminal find the command of a clone, and this API where it is not at the usual port."""
         first = [". .venv/bin/activate"] if demo else []
         first += [] if self._url == DEFAULT_URL else [f"export TICKWORK_API_URL={self._url}"]
+        first += ["export TICKWORK_API_KEY=tw_..."] if self._asks_for_keys else []
         return f" (`{'; '.join(first)}` first)" if first else ""
 
     def update(self) -> None:

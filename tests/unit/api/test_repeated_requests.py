@@ -341,6 +341,16 @@ def test_a_key_of_another_timer_in_a_batch_costs_no_other(api: ApiUnderTest, por
     assert tomorrow["created"] is True
 
 
+@pytest.mark.parametrize(("path", "field"), [("/timers", "team"), ("/timers:batch", "timers.0.team")])
+def test_a_key_is_not_looked_up_under_a_name_that_is_no_team_s(api: ApiUnderTest, path: str, field: str) -> None:
+    """`payments#a` with the key `b` would be the key `a#b` of payments, and tell of its timer."""
+    api.call("POST", "/timers", timer(client_key="a#b", delay_s=5))
+    asked = timer(team="payments#a", client_key="b", delay_s=5)
+    status, problem = api.call("POST", path, asked if path == "/timers" else {"timers": [asked, TOMORROW]})
+    assert (status, problem["errors"][0]["field"]) == (422, field)
+    assert "t~main" not in json.dumps(problem)
+
+
 def test_a_batch_with_what_no_time_would_take_is_refused_as_a_whole(api: ApiUnderTest, ports: Ports) -> None:
     status, problem = api.call("POST", "/timers:batch", {"timers": [TOMORROW, SOON | {"target": {"pool": "nobody's"}}]})
     assert (status, problem["errors"][0]["field"]) == (422, "timers.1.target.pool")

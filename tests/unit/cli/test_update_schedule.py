@@ -47,6 +47,9 @@ def update(url: str, *options: str) -> Result:
         (("--cron", "30 6 * * *"), {"cron": "30 6 * * *"}),
         (("--cron", "30 6 * * *", "--tz", "Europe/Berlin"), {"cron": "30 6 * * *", "zone": "Europe/Berlin"}),
         (("--tz", "Europe/Berlin"), {"zone": "Europe/Berlin"}),
+        (("--gap", "run_after"), {"dst": {"gap": "run_after", "fold": "second"}}),
+        (("--cron", "30 6 * * *", "--fold", "first"), {"cron": "30 6 * * *", "dst": {"gap": "skip", "fold": "first"}}),
+        (("--on-excluded", "skip"), {"calendars": {"exclude": ["holidays"], "on_excluded": "skip"}}),
     ],
     ids=str,
 )
@@ -127,8 +130,50 @@ def test_a_dry_run_writes_nothing_and_is_json_for_programs(url: str) -> None:
         "2026-11-05T11:30:00Z",
     ]
     assert schedule(url)["version"] == 1
-    assert update(url, "--lease", "90", "--dry-run").exit_code == 0
+
+
+def test_a_dry_run_says_what_it_has_not_tried(url: str) -> None:
+    result = update(url, "--lease", "999999", "--cron", "30 6 * * *", "--dry-run")
+    assert (result.exit_code, "not tried" in result.stderr, "lease_s" in result.stderr) == (0, True, True)
+    result = update(url, "--lease", "90", "--dry-run", "--json")
+    shown = json.loads(result.stdout)
+    assert (shown["schedule"], shown["before"]) == (FULL, shown["after"])
     assert schedule(url)["version"] == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--schedule", "{}"),
+        ("--schedule", "[]"),
+        ("--schedule", "7"),
+        ("--change", '{"schedule": null}'),
+        ("--cron", "0 2 * *"),
+        ("--cron", "30 6 * * *", "--version", "7"),
+        ("--lease", "90", "--version", "7"),
+    ],
+    ids=str,
+)
+def test_a_dry_run_of_what_would_be_refused_fails(url: str, options: tuple[str, ...]) -> None:
+    result = update(url, *options, "--dry-run")
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert "Traceback" not in result.stderr
+    assert schedule(url)["version"] == 1
+
+
+def test_a_dry_run_shows_the_warnings_of_the_schedule(url: str) -> None:
+    result = update(url, "--cron", "30 2 31 * *", "--dry-run")
+    assert "warning: " in result.stderr
+
+
+def test_another_pool_keeps_the_handler(url: str) -> None:
+    assert update(url, "--handler", "settle").exit_code == 0
+    assert update(url, "--pool", "default").exit_code == 0
+    target = json.loads(run(url, "jobs", "show", JOB, "--json").stdout)["target"]
+    assert target == {"pool": "default", "handler": "settle"}
+    assert update(url, "--change", '{"target": {"pool": "payments"}}').exit_code == 0
+    target = json.loads(run(url, "jobs", "show", JOB, "--json").stdout)["target"]
+    assert target == {"pool": "payments", "handler": "nightly"}, "the API's own form is sent as it is"
 
 
 def test_a_change_of_the_api_s_own_form_is_sent_as_it_is(url: str) -> None:
@@ -147,3 +192,12 @@ def test_a_deletion_says_what_goes_on_and_ends_it_when_told_to(url: str) -> None
     assert "none of its runs is known to be under way" in deleted.stdout
     again = run(url, "jobs", "delete", JOB, "--cancel-runs")
     assert "0 runs cancelled, 0 told to stop" in again.stdout
+
+
+def test_who_resumes_what_is_not_paused_learns_it(url: str) -> None:
+    assert "was not paused\n" in run(url, "jobs", "resume", JOB, "--by", "ann").stderr
+    run(url, "jobs", "pause", JOB, "--by", "ann", "--reason", "x")
+    assert run(url, "jobs", "resume", JOB, "--by", "ann").stderr == ""
+    assert (
+        "was not paused: local (ann) resumed it at 2026-10-30T" in run(url, "jobs", "resume", JOB, "--by", "eve").stderr
+    )

@@ -15,7 +15,7 @@ from tickwork.core.jobs.pauses import PAUSES_KEPT_MAX, Pause, end_pause, pause_i
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Put, Update
+from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Put, Update
 from tickwork.core.schedule import parse_schedule
 
 NOW_MS = 1_793_318_400_000
@@ -101,6 +101,26 @@ def test_a_long_outage_takes_several_steps() -> None:
     assert len(step.skipped) == chain.SKIPS_PER_STEP_MAX
     assert step.next is not None
     assert step.next.fire_at_ms <= NOW_MS + 100 * EVERY
+
+
+@pytest.mark.parametrize("late_s", [61, 96, 99, 100, 136, 500])
+@pytest.mark.parametrize(
+    ("policy", "fired"), [(CatchUp("none"), 5), (CatchUp("latest"), 1), (CatchUp("last", 3), 3)], ids=str
+)
+def test_an_outage_of_several_steps_is_one_outage(policy: CatchUp, fired: int, late_s: int) -> None:
+    """Of a job of every second: what the first step leaves is less late than an outage, and was missed all the same."""
+    spec = parse_schedule({"rate": "1 second", "anchor": "2026-01-01T00:00:00Z"}, now_ms=NOW_MS, job_id="pay:x").spec
+    often = replace(JOB, schedule=spec, catch_up=policy)
+    now_ms = NOW_MS + late_s * 1_000 + 200
+    due: Next | None = DUE
+    steps: list[chain.Step] = []
+    while due is not None and due.fire_at_ms <= now_ms:
+        steps.append(chain.plan_step(often, due, now_ms, 1))
+        due = steps[-1].next
+    assert sum(step.fires for step in steps) == fired
+    assert sum(len(step.skipped) for step in steps) == late_s + 1 - fired
+    writes = [chain.step_writes(often, often.occurrence_key("main", DUE), step, now_ms, 60) for step in steps]
+    assert max(map(len, writes)) < TRANSACTION_WRITES_MAX, "the fence goes with them"
 
 
 @given(POLICIES, st.integers(0, 80 * EVERY))

@@ -94,6 +94,31 @@ def test_a_call_that_is_interrupted_goes_on_when_it_is_repeated(
     assert delete(api)["runs"] == NONE | {"running": 1}
 
 
+def test_what_somebody_makes_anew_meanwhile_is_not_cancelled_with_it(
+    api: ApiUnderTest, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the deletion and the look at its runs."""
+    busy_job(api, ports)
+    look = unended.unended_of
+
+    def after_a_registration(*arguments: Any) -> Any:
+        create_job(api)
+        move(ports, 10)
+        windows(ports)
+        return look(*arguments)
+
+    monkeypatch.setattr(unended, "unended_of", after_a_registration)
+    answer = delete(api, cancel_runs="true")
+    assert answer["runs"] == NONE | {"queued": 1, "running": 1, "waiting": 1}
+    standing = api.call("GET", JOB)[1]
+    assert (standing["status"], standing["next"]["scheduled_at"]) == ("active", "2026-10-30T00:01:00Z")
+    assert ready(ports)[-1]["scheduled_at"] == "2026-10-30T00:00:50Z"
+    assert [one[:2] for one in runs(api)[:2]] == [
+        ("2026-10-30T00:01:00Z", "pending"),
+        ("2026-10-30T00:00:50Z", "queued"),
+    ]
+
+
 def test_what_one_call_does_is_bounded_and_says_so(
     api: ApiUnderTest, ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:

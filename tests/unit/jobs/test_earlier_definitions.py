@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import FakeClock, RememberingSender
+from tests.support.fakes import FakeClock, KeptSignals, RememberingSender
 from tests.support.http import ApiUnderTest
 from tests.unit.api.test_jobs_and_timers import create_job, move, ready, start, windows
 from tests.unit.jobs.test_changing_jobs import change
@@ -34,6 +34,63 @@ from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Page, Ports
 
+# --- which one is asked for -----------------------------------------------------------------------------------
+
+
+def test_a_replay_by_another_version_than_the_run_waits_for_is_no_repeat(api: ApiUnderTest, ports: Ports) -> None:
+    first = fired(api, ports)
+    fail(api, first, "failed_permanent")
+    changed(api)
+    change(api, version=2, target={"pool": "payments", "handler": "third"})
+    for version, outcome in ((2, None), (2, None), (3, "not_dead"), (1, "not_dead")):
+        assert replay(api, first, definition=version)["runs"][0].get("reason") == outcome
+    assert retried(ports)["handler"] == "new"
+    assert replay(api, first, definition=3)["runs"][0].get("reason") == "not_dead"
+
+
+@pytest.mark.parametrize("how", ["changed by this version", "as it was"])
+def test_a_version_that_nobody_noted_is_not_taken_for_a_later_one(api: ApiUnderTest, ports: Ports, how: str) -> None:
+    """Older versions of ours moved a job's version and kept no definition: of version 1 nothing is known."""
+    first = fired(api, ports)
+    fail(api, first, "failed_permanent")
+    change(api, lease_s=90)
+    place = {"job_id": "payments:rates", "place": rows(ports)[0]["place"]}
+    ports.store.commit([Delete(JOB_VERSIONS, place, Anyway("none kept"))])
+    unknown = ("earlier_through_ms", "defined_since")
+    ports.store.commit([Update(JOBS, {"job_id": "payments:rates"}, Anyway("as it was"), set={}, remove=unknown)])
+    if how != "as it was":
+        change(api, version=2, **NEW)
+    assert replay(api, first, definition=1)["runs"][0]["reason"] == "no_definition"
+    assert replay(api, first, definition=2)["runs"][0]["replayed"]
+    api.call("POST", "/jobs/payments:rates/pause", {"by": "ann", "reason": "x"})
+    assert retried(ports)["handler"] == "old", "a pause changes no definition"
+
+
+def test_the_audit_tells_of_a_lapsed_run_whose_definition_is_gone(api: ApiUnderTest, ports: Ports) -> None:
+    start(api, fired(api, ports))
+    changed(api)
+    for row in rows(ports):
+        place = {"job_id": row["job_id"], "place": row["place"]}
+        ports.store.commit([Delete(JOB_VERSIONS, place, Anyway("expired"))])
+    move(ports, 900)
+    signals = ports.signals
+    assert isinstance(signals, KeptSignals)
+    reconcile(ports)
+    assert any("the definition it was fired by is gone" in str(line) for line in signals.lines)
+
+
+def test_a_definition_of_a_newer_version_costs_no_other_replay(api: ApiUnderTest, ports: Ports) -> None:
+    first = fired(api, ports)
+    fail(api, first, "failed_permanent")
+    changed(api)
+    (row,) = rows(ports)
+    place = {"job_id": row["job_id"], "place": row["place"]}
+    ports.store.commit([Update(JOB_VERSIONS, place, Anyway("a newer version's"), set={"work": "of another shape"})])
+    answer = replay(api, first)
+    assert [one.get("reason") for one in answer["runs"]] == ["no_definition"]
+    assert replay(api, first, definition="current")["runs"][0]["replayed"]
+
+
 # --- how long a definition lives ------------------------------------------------------------------------------
 
 
@@ -51,6 +108,28 @@ def test_a_job_that_is_made_anew_after_its_tombstone_does_not_own_the_old_one_s_
     replay(api, first)
     retried(ports)
     assert {what(one)[1] for one in ready(ports) if one["run_id"] == first["run_id"]} == {"old"}
+
+
+def test_a_tombstone_of_an_older_version_gives_its_definition_to_what_it_had_fired(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    """That version kept the definition in the tombstone alone, and registering the job anew overwrites it."""
+    first = fired(api, ports, payload={"is": LONG})
+    fail(api, first)
+    deleted(api)
+    (row,) = rows(ports)
+    ports.store.commit([Delete(JOB_VERSIONS, {"job_id": row["job_id"], "place": row["place"]}, Anyway("none kept"))])
+    unknown = ("deleted_at_ms", "earlier_through_ms", "defined_since")
+    ports.store.commit([Update(JOBS, {"job_id": row["job_id"]}, Anyway("as it was"), set={}, remove=unknown)])
+    kept = {"payload_id": row["work"]["payload_id"]}
+    ports.store.commit([Update(PAYLOADS, kept, Anyway("as it was"), set={}, remove=("expires_at_s",))])
+    create_job(api, **NEW)
+    again = retried(ports)
+    assert (again["run_id"], again["handler"]) == (first["run_id"], "old")
+    assert start(api, again, "claim-0002")["payload"] == {"is": LONG}
+    payload = ports.store.get(PAYLOADS, kept)
+    assert payload is not None
+    assert payload["expires_at_s"] == rows(ports)[0]["expires_at_s"]
 
 
 def test_what_has_expired_is_not_guessed_at(api: ApiUnderTest, ports: Ports) -> None:

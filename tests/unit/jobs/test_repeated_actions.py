@@ -189,14 +189,17 @@ def test_a_cancellation_repeated_shows_the_reason_that_counts(
     assert answers[0]["reason"] == "not wanted"
 
 
-def test_a_replay_repeated_when_the_run_goes_on_again_is_the_first_one(api: ApiUnderTest, ports: Ports) -> None:
+@pytest.mark.parametrize("definition", [{}, {"definition": "current"}], ids=str)
+def test_a_replay_repeated_when_the_run_goes_on_again_is_the_first_one(
+    api: ApiUnderTest, ports: Ports, definition: dict[str, Any]
+) -> None:
     create_timer(api, retry_policy={"max_attempts": 1})
     move(ports, 5)
     windows(ports)
     (message,) = ready(ports)
     complete(api, message["ref"], start(api, message)["token"], "failed", "boom")
     order = {"team": "payments", "runs": [message["ref"]], "by": "ann", "reason": "the bank is back"}
-    order |= {"per_second": 10, "dry_run": False}
+    order |= {"per_second": 10, "dry_run": False} | definition
     _, first = api.call("POST", "/dead-letters:replay", order)
     move(ports, 2)
     windows(ports)

@@ -87,3 +87,15 @@ def test_a_terminal_that_has_gone_ends_nothing() -> None:
     screen.say("on")
     screen.update()
     screen.close()
+
+
+def test_what_to_try_next_shows_the_key_only_where_one_is_asked_for() -> None:
+    for key in ("", "tw_payments_x"):
+        file = Terminal(is_terminal=False)
+        screen = screen_on(file, [], is_terminal=False)
+        if key:
+            screen.use_key(key)
+        screen.hints(demo=True)
+        asked = [line for line in file.getvalue().splitlines() if "TICKWORK_API_KEY" in line]
+        assert len(asked) == (3 if key else 0), "the export, and the two calls by curl"
+        assert "tw_payments_x" not in file.getvalue()

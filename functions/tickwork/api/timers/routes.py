@@ -32,7 +32,7 @@ from tickwork.core.errors import (
     PayloadTooLarge,
     TooLate,
 )
-from tickwork.core.ids import split_job_id
+from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import DAY_MS, LATEST_INSTANT_MS
 from tickwork.core.ledger.lifecycle import FORGOTTEN
 from tickwork.flows.audit import history
@@ -52,6 +52,7 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
     try:
         new = new_timer(body, ports.layout, ports.clock.now_ms(), call.traceparent)
     except CallerError:
+        check_slug(body.team, "team")
         (before,) = _created_before(ports, [body])
         if not isinstance(before, Created):
             raise
@@ -101,6 +102,9 @@ def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | 
 def _created_before(ports: Ports, bodies: list[TimerIn]) -> list[Fate | None]:
     """What earlier requests with their client keys say of these."""
     keyed = [index for index, body in enumerate(bodies) if body.client_key is not None]
+    for index in keyed:  # a key is looked up under its team: one that is none could reach into another's
+        with fields_under(f"timers.{index}"):
+            check_slug(bodies[index].team, "team")
     asked = [asked_of(bodies[index]) for index in keyed]
     found = timers.created_before(ports, asked, lambda at: work_shown(bodies[keyed[at]], ports.layout))
     known = dict(zip(keyed, found, strict=True))

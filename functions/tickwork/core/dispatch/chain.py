@@ -28,8 +28,13 @@ PUNCTUAL_MS = 5_000
 """The objective for the lag of a dispatch. Behind others that were missed, an occurrence that is later was missed with
 them, and one that is not came due when somebody was there to fire it."""
 
-SKIPS_PER_STEP_MAX = 40
-"""Missed occurrences recorded by one transaction (of at most 100 writes); a longer outage takes more steps."""
+SKIPS_PER_STEP_MAX = 35
+"""Missed occurrences recorded by one transaction; a longer outage takes more steps. A step ends there only where what
+it leaves is late enough to be told as missed: the step that follows knows of no outage but by that."""
+
+SKIPS_OF_LAST_STEP_MAX = SKIPS_PER_STEP_MAX + OUTAGE_AFTER_MS // SECOND_MS + 1
+"""So the last step takes what is left, of a job of every second too. With the job, the next item and the fence they
+are 99 of the 100 writes that a transaction may have."""
 
 LAST_N_MAX = 100
 
@@ -60,10 +65,12 @@ class Step:
 def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then
     or because its catch-up policy says so."""
-    is_outage = now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
+    is_outage = _is_missed(due, now_ms)
     skipped: list[Skipped] = []
     current: Next | None = due
-    while current is not None and len(skipped) < SKIPS_PER_STEP_MAX and (not skipped or current.fire_at_ms <= now_ms):
+    while current is not None and (not skipped or current.fire_at_ms <= now_ms):
+        if len(skipped) >= (SKIPS_PER_STEP_MAX if _is_missed(current, now_ms) else SKIPS_OF_LAST_STEP_MAX):
+            break
         pause = pause_at(job.pauses, current.scheduled_at_ms)
         if pause is not None:
             reason: str | None = pause.skip_reason
@@ -76,6 +83,10 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
     if not skipped:
         return Step(True, (), following(job, due.scheduled_at_ms, shards))
     return Step(False, tuple(skipped), current)
+
+
+def _is_missed(due: Next, now_ms: int) -> bool:
+    return now_ms - due.fire_at_ms > OUTAGE_AFTER_MS
 
 
 def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bool) -> str | None:

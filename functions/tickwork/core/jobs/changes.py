@@ -52,6 +52,8 @@ def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: i
 
 
 def pause_write(job: Job, changed: Job) -> Update:
-    """The write that gives a job other pauses. Its version moves, so that a step planned without them is refused."""
+    """The write that gives a job other pauses. Its version moves, so that a step planned without them is refused; its
+    definition stays, which a run may go by whose replay has asked for the version before."""
     changes: Item = {"pauses": [pause.to_item() for pause in changed.pauses], "version": changed.version}
+    changes["defined_since"] = changed.defined_since
     return Update(JOBS, job.key(), as_read(job), set=changes)

@@ -56,7 +56,7 @@ class JobVersion(Definition):
         return self.after_ms < scheduled_at_ms <= self.through_ms
 
     def was_in_force_at(self, version: int) -> bool:
-        return self.since <= version <= self.version
+        return (self.since or self.version) <= version <= self.version
 
     def to_item(self) -> Item:
         return items.written(self) | self.key()
@@ -64,6 +64,12 @@ class JobVersion(Definition):
     @classmethod
     def from_item(cls, item: Item) -> Self:
         return items.read(cls, item)
+
+
+def is_in_force_at(job: Job, version: int) -> bool:
+    """Whether the job had the definition that it has at a version. Of one that a version of ours registered which did
+    not note it, nothing is known but what it says now."""
+    return (job.defined_since or job.version) <= version <= job.version
 
 
 def through_ms(job: Job) -> int:

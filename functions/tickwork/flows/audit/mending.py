@@ -83,8 +83,11 @@ def _wakings(ports: Ports, items: Sequence[Item], repairs: Repairs) -> list[Read
             repairs.unsent += 1
             ports.signals.log("overdue_unsent", ref=run.key.ref, why=repr(error))
             continue
-        if work is not None:
-            messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
+        if work is None:
+            ports.signals.count("scheduler.set_aside_total")
+            ports.signals.log("item_set_aside", why=f"{run.key.ref}: the definition it was fired by is gone")
+            continue
+        messages.append(ReadyMessage(run.key, work, run.attempt + 1, ports.clock.now_ms(), "audit"))
     return messages
 
 

@@ -68,7 +68,7 @@ def step_chains(
         if not step.writes:
             passed.append(step)
             continue
-        if size + len(step.writes) > TRANSACTION_WRITES_MAX - 1:
+        if batch and size + len(step.writes) > TRANSACTION_WRITES_MAX - 1:
             messages += _commit_batch(ports, batch, firing, fired)
             batch, size = [], 0
         batch.append(step)

@@ -163,7 +163,8 @@ def resume_job(ports: Ports, job_id: str, by: str) -> tuple[Job, bool]:
 
 
 def _set_pauses(ports: Ports, job: Job, pauses: tuple[Pause, ...]) -> Job | None:
-    changed = replace(job, pauses=pauses, version=job.version + 1)
+    since = job.defined_since or job.version
+    changed = replace(job, pauses=pauses, version=job.version + 1, defined_since=since)
     return changed if isinstance(commit(ports, changes.pause_write(job, changed)), Committed) else None
 
 

@@ -75,7 +75,7 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     now_ms = ports.clock.now_ms()
     version = standing.version + 1 if standing else 1
     passed_ms = standing.fired_through_ms if standing else 0
-    earlier_ms = standing.earlier_through_ms if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
+    earlier_ms = versions.through_ms(standing) if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
     standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms}
     job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
     (job,) = reading.with_calendars(ports, [job])
@@ -105,12 +105,14 @@ def first_occurrence(job: Job, now_ms: int, shards: int) -> Next | None:
 
 
 def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
-    key = job.next_key(ports.layout.cell)
+    key, now_ms = job.next_key(ports.layout.cell), ports.clock.now_ms()
     assert key is not None
     creating.prepare_slices(ports, [key])
     unchanged: Condition = Absent() if standing is None else as_read(standing)
-    put = Put(JOBS, job.to_item(), unchanged)
-    result = commit(ports, put, occurrences.materialise(job, key, ports.clock.now_ms()))
+    writes: list[Write] = [Put(JOBS, job.to_item(), unchanged), occurrences.materialise(job, key, now_ms)]
+    if standing is not None and not standing.deleted_at_ms:  # an older version has deleted it, and kept no definition
+        writes += versions.replaced(standing, job.work.payload_id, now_ms, ports.layout.retention_s)
+    result = commit(ports, *writes)
     if isinstance(result, Committed):
         creating.follow_up(ports, [key])
         return True

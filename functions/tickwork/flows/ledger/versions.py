@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tickwork.core.errors import WorldError
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.versions import JobVersion, renewals
+from tickwork.core.jobs.versions import JobVersion, is_in_force_at, renewals
 from tickwork.core.ledger.keys import LedgerKey, versions_reaching
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOB_VERSIONS
@@ -52,7 +52,7 @@ class Versions:
 
     def work_at(self, job: Job | None, key: LedgerKey, version: int) -> Work | None:
         """By the definition that the job had at a version, which somebody has asked for."""
-        if job is not None and job.defined_since <= version <= job.version:
+        if job is not None and is_in_force_at(job, version):
             return job.work
         found: JobVersion | None = None
         read = 0

@@ -15,6 +15,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second
 from tickwork.core.jobs.definitions import DELETED, Job
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.work import UNSAFE
@@ -117,7 +118,7 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         run = read_run(ports, key)
         if run is None:
             return Replayed(key.ref, key.run_id, refusal=UNKNOWN), None
-        is_same = order.definition == OWN or (bool(run.replays) and "definition" in run.replays[-1])
+        is_same = _asks_for_the_same(run, order)
         if is_same and is_replayed(run):
             retry = retry_key(run.key, run.retry_at_ms, run.attempt + 1)
             return Replayed(key.ref, key.run_id, run.retry_at_ms), retry
@@ -134,12 +135,25 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
     return Replayed(key.ref, key.run_id, refusal=BUSY), None
 
 
+def _asks_for_the_same(run: Run, order: Order) -> bool:
+    """Whether the last replay has given the run the definition that is asked for. What was current then may be an
+    earlier one by now, and the same request all the same."""
+    given = run.replays[-1].get("definition") if run.replays else None
+    if order.definition == CURRENT:
+        return run.work is not None or given is not None  # a one-shot has none but its own
+    return order.definition in (OWN, given)
+
+
 def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
     job = None if run.work else read_job(ports, run.key.job_id)
     definition = 0 if order.definition == OWN else _asked_for(order.definition, run, job)
-    work = run.work or Versions(ports).work_of(job, replace(run, definition=definition or run.definition))
+    try:
+        work = run.work or Versions(ports).work_of(job, replace(run, definition=definition or run.definition))
+    except Unreadable as error:  # a newer version's: this run waits for that one, and its neighbours do not
+        ports.signals.log("item_set_aside", why=f"{run.key.ref}: {error}")
+        return NO_DEFINITION
     if work is None or definition is None or (definition and run.work):
         return NO_DEFINITION
     if work.is_unsafe and not order.repeat_unsafe:

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tickwork.core.errors import TooLate
+from tickwork.core.instants import LATEST_INSTANT_MS
+from tickwork.core.jobs.definitions import DELETED
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
 from tickwork.core.ledger.writes import Item
-from tickwork.flows.ledger.reading import read_many
+from tickwork.flows.ledger.reading import read_job, read_many
 from tickwork.flows.runs import cancelling
 from tickwork.ports import Ports
 
@@ -54,15 +56,21 @@ class Stopped:
 
 
 def unended_of(ports: Ports, job_id: str) -> Unended:
-    """The runs of a deleted job that go on, as far as they are known."""
+    """The runs of a deleted job that go on, as far as they are known. Where somebody has made it anew meanwhile, what
+    the new one fires is not among them."""
     found = Unended()
+    job = read_job(ports, job_id)
+    anew_after_ms = job.earlier_through_ms if job is not None and job.status != DELETED else LATEST_INSTANT_MS
     position: Item | None = None
     for _ in range(LOOKED_AT_MAX // PAGE):
         rows, position = ports.store.query_index(TIMERS, BY_JOB, job_id, limit=PAGE, after=position, descending=True)
         places: list[Item] = [{"pk": row["pk"], "sk": row["sk"]} for row in rows]
         for item in read_many(ports, TIMERS, places):
-            if item is not None and item["status"] in SHOWN_AS:
-                found.runs[SHOWN_AS[item["status"]]].append(parse_ledger_key(str(item["pk"]), str(item["sk"])))
+            if item is None or item["status"] not in SHOWN_AS:
+                continue
+            key = parse_ledger_key(str(item["pk"]), str(item["sk"]))
+            if key.scheduled_at_ms <= anew_after_ms:
+                found.runs[SHOWN_AS[item["status"]]].append(key)
         if position is None:
             return found
     found.more = True
