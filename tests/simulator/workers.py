@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LIVES_S = (40, 90, 200)
 _SHORT_LIVES_S = (1, 3, 8, 20)
 """Of workers in a deploy that goes wrong again and again."""
-_GRACES_S = (0, 2, 30, 70)
+_GRACES_S = (0, 2, 30, 130)
 _CLEAN_UPS_S = (0.2, 5.0)
 """The shorter one is less than a step of a job: some do not stop in it."""
 _HAS_NEW_SHARE = 0.5

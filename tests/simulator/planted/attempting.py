@@ -86,16 +86,6 @@ def _interruption_counts() -> Sequence[Patch]:
     return [(endings, "is_uncounted", lambda *_: False)]
 
 
-def _late_beat_revives() -> Sequence[Patch]:
-    right = attempts.heartbeat
-
-    def wrong(key: Any, token: int, lease_s: int, now_ms: int) -> Update:
-        beat = right(key, token, lease_s, now_ms)
-        return replace(beat, condition=all_of(Is("status", lifecycle.RUNNING), Is("token", token)))
-
-    return [(attempts, "heartbeat", wrong)]
-
-
 def _hands_back_whoever_holds() -> Sequence[Patch]:
     right = attempts.hand_back
 
@@ -130,7 +120,6 @@ def _dispatch_does_not_mind_freezes() -> Sequence[Patch]:
 
 BUGS = (
     Bug("an interrupted attempt counts", _interruption_counts),
-    Bug("a late heartbeat revives a run that was handed back", _late_beat_revives),
     Bug("a run is handed back whoever holds it", _hands_back_whoever_holds),
     Bug("heartbeats end when a shutdown begins", _heartbeats_end_with_the_stop),
     Bug("a worker starts in a freeze what was queued before it", _start_does_not_mind_freezes),

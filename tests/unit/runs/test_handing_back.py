@@ -201,6 +201,16 @@ def test_a_mark_that_an_older_version_has_left_says_nothing_of_a_later_attempt(w
     assert run.token == 1
 
 
+def test_a_beat_past_its_bound_leaves_the_message_to_who_has_taken_the_run_over_with_it(world: World) -> None:
+    key = world.timer(max_duration_s=30)
+    first = world.must_start(key)
+    world.after(31)
+    assert world.must_start(key).attempt == 2
+    late = worker_calls.heartbeat(world.ports, key, first.token, 60)
+    assert isinstance(late, Declined)
+    assert (late.reason, late.discard) == ("timed_out", False)
+
+
 # --- slots --------------------------------------------------------------------------------------------------------
 
 
