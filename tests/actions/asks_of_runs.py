@@ -64,12 +64,16 @@ def _may_have_passed(one: WantedTimer, now_ms: int) -> bool:
 def cancel_run(promises: Promises, run: Body, named: Body, look: Callable[[], object]) -> Ask:
     """Cancel a run, as it stands when `look` has read it."""
 
+    job = promises.job_of(run["job_id"])
+
     def judge(answer: Answer, now_ms: int) -> None:
         (entry,) = answer.body["runs"]
         what = f"{run['job_id']} {run['scheduled_at']} was {run['status']}: {entry}"
         if entry["accepted"]:
             hold(run["status"] not in ("succeeded", "dead", "skipped", "expired"), "what-has-ended-stays", what)
             promises.cancelled(entry["run_id"], run["job_id"], f"at {iso(now_ms)} when it was {run['status']}")
+            if run["status"] == "cancelled" and job is not None:
+                job.version = None  # what a change gave up may have to be noted, which is a change
         else:
             look()  # a window may have skipped it in the midst of the request
             is_live = run["status"] in ("pending", "queued", "running", "waiting")
@@ -77,6 +81,8 @@ def cancel_run(promises: Promises, run: Body, named: Body, look: Callable[[], ob
 
     def effect(now_ms: int) -> None:
         promises.cancelled(run["run_id"], run["job_id"], f"at {iso(now_ms)}, unanswered")
+        if run["status"] == "cancelled" and job is not None:
+            job.version = None
 
     def granted(answer: Answer) -> bool:
         return bool(answer.body["runs"][0]["accepted"])
@@ -84,7 +90,6 @@ def cancel_run(promises: Promises, run: Body, named: Body, look: Callable[[], ob
     def overtaken() -> bool:
         return run["status"] in ("succeeded", "dead")
 
-    job = promises.job_of(run["job_id"])
     same = ("runs.accepted", "runs.run_id")
     return Ask("POST", "/runs:cancel", {"runs": [named]}, job, same, judge, effect, granted, overtaken, look)
 

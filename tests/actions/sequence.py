@@ -164,8 +164,8 @@ class Sequence:
             ask.judge(answer, now_ms)
         if ask.granted(answer) and (ask.first is None or not is_repeat):
             ask.first, ask.has_effect, ask.epoch = answer, True, ask.epoch_now
-        if answer.is_ok and ask.job is not None and (is_repeat or ask.epoch_now != epoch):
-            ask.job.is_unsettled = False
+        if answer.is_ok and ask.job is not None and (is_repeat or (ask.path == "/jobs" and ask.epoch_now != epoch)):
+            ask.job.is_unsettled = False  # what the one that died was to see to has been seen to
 
     def _unanswered(self, client: Client, ask: Ask, now_ms: int, *, is_repeat: bool) -> None:
         if self.world.took_effect and not is_repeat:

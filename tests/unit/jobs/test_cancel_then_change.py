@@ -135,3 +135,23 @@ def test_there_is_an_end_to_cancelling_ahead_and_the_refusal_says_what_to_do(api
     answer = api.call("POST", "/runs:cancel", {"runs": [{"job_id": "payments:rates", "scheduled_at": at}]})[1]
     assert "pause the job" in str(answer)
     assert api.call("GET", JOB)[1]["next"]["scheduled_at"] == at
+
+
+def test_what_a_change_gave_up_and_somebody_cancels_comes_back_by_no_other_change(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    """Found by the random sequences: the occurrence was cancelled with the schedule that had it, so cancelling it was
+    granted without a note of it, and another schedule that has the instant brought it back."""
+    create_job(api, schedule={"rate": "1 hour", "anchor": "2026-10-29T00:00:00Z"})
+    given_up = api.call("GET", JOB)[1]["next"]["scheduled_at"]
+    change(api, schedule={"rate": "1 hour", "anchor": "2026-10-29T00:30:00Z"})
+    named = {"runs": [{"job_id": "payments:rates", "scheduled_at": given_up}]}
+    for _ in range(2):
+        (entry,) = api.call("POST", "/runs:cancel", named)[1]["runs"]
+        assert (entry["accepted"], entry["status"]) == (True, "cancelled")
+    version = api.call("GET", JOB)[1]["version"]
+    assert version == 3, "noted once, and seen by whoever has planned without it"
+    change(api, version=version, schedule={"rate": "1 hour", "anchor": "2026-10-29T00:00:00Z"})
+    row = api.call("GET", f"{JOB}/next")[1]["occurrences"][0]
+    assert (row["scheduled_at"], row["note"]) == (given_up, "will not run: it is cancelled")
+    assert api.call("GET", JOB)[1]["next"]["scheduled_at"] > given_up

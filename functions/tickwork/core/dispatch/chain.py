@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
 from tickwork.core.jobs.pauses import pause_at
@@ -162,6 +163,13 @@ def cancel_next(
     if following_next is None:
         return move, cancel
     return move, cancel, materialise(job, job.occurrence_key(due.cell, following_next), now_ms)
+
+
+def cancel_ahead(job: Job, scheduled_at_ms: int) -> Update:
+    """The write that cancels an occurrence which no item stands for: a change has given it up, and another may bring it
+    back. The version moves, so that a step or a change that was planned without it is refused."""
+    cancelled = [*cancelled_ahead(job), scheduled_at_ms]
+    return Update(JOBS, job.key(), as_read(job), set={"cancelled": cancelled, "version": job.version + 1})
 
 
 def cancelled_ahead(job: Job) -> list[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tickwork.core.dispatch import chain
 from tickwork.core.errors import Conflict, NotFound, TooLate
 from tickwork.core.jobs import occurrences
-from tickwork.core.jobs.definitions import ACTIVE, Job
+from tickwork.core.jobs.definitions import ACTIVE, DELETED, Job
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
@@ -21,7 +21,7 @@ from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.core.runs.endings import Verdict
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_job_to_plan, read_run
+from tickwork.flows.ledger.reading import read_job, read_job_to_plan, read_run
 from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.runs import finishing
 from tickwork.flows.runs.naming import place_by_job
@@ -50,10 +50,32 @@ def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
         if cancelled.status != lifecycle.CANCELLED or "~" in key.name:
             return cancelled
         moved = place_by_job(ports, key.job_id, key.scheduled_at_ms)
-        if moved is None or moved == key:
+        if moved is not None and moved != key:
+            key = moved
+        elif _stays_cancelled(ports, key):
             return cancelled
-        key = moved
     raise Conflict(f"run {key.ref} was moved {CANCEL_TRIES_MAX} times meanwhile")
+
+
+def _stays_cancelled(ports: Ports, key: LedgerKey) -> bool:
+    """See to it that an occurrence which is to come, and was given up by a change of its job, is not brought back by
+    another change: somebody has asked for that now. False when the job has moved meanwhile."""
+    job = read_job(ports, key.job_id)
+    if job is None or job.status == DELETED or key.scheduled_at_ms in job.cancelled:
+        return True
+    if key.scheduled_at_ms <= max(job.fired_through_ms, ports.clock.now_ms()):
+        return True
+    _refuse_too_many(job)
+    return isinstance(commit(ports, chain.cancel_ahead(job, key.scheduled_at_ms)), Committed)
+
+
+def _refuse_too_many(job: Job) -> None:
+    if len(chain.cancelled_ahead(job)) >= chain.CANCELLED_AHEAD_MAX:
+        raise TooLate(
+            f"{chain.CANCELLED_AHEAD_MAX} coming occurrences are cancelled already: pause the job instead",
+            field="scheduled_at",
+            remedy="pause it until the first that is to run again",
+        )
 
 
 def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
@@ -96,12 +118,7 @@ def _carry_out(ports: Ports, run: Run, verdict: Verdict) -> bool:
 
 def _cancel_next(ports: Ports, job: Job, due: LedgerKey, reason: str) -> bool:
     """The run is the job's pending occurrence: the chain goes on after it."""
-    if len(chain.cancelled_ahead(job)) >= chain.CANCELLED_AHEAD_MAX:
-        raise TooLate(
-            f"{chain.CANCELLED_AHEAD_MAX} coming occurrences are cancelled already: pause the job instead",
-            field="scheduled_at",
-            remedy="pause it until the first that is to run again",
-        )
+    _refuse_too_many(job)
     now_ms = ports.clock.now_ms()
     upcoming = occurrences.following(job, due.scheduled_at_ms, ports.layout.shards)
     keys = [] if upcoming is None else [job.occurrence_key(due.cell, upcoming)]
