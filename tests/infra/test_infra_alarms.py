@@ -37,6 +37,7 @@ NOT_ALARMED = {
     "runs.attempts_gt_1_total": "retries are asked for by the team",
     "runs.put_off_total": "waits as its team asked for, and its record says until when",
     "runs.timed_out_total": "ends as a failure, which is retried or dead",
+    "runs.payload_lost_total": "ends as a failure, and the run is dead",
     "runs.dead_lettered_total": "the team's: its handler fails",
     "runs.replayed_total": "somebody is at it",
     "runs.no_slot_total": "a limit at work",

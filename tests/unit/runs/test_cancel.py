@@ -311,10 +311,12 @@ def test_a_lease_never_lasts_beyond_the_longest_duration(world: World) -> None:
 
 def test_an_attempt_that_never_beats_again_is_recorded_as_timed_out_by_the_next_start(world: World) -> None:
     key = world.until_due(world.job(max_duration_s=40))
-    world.must_start(key)
+    first = world.must_start(key)
     world.after(40)
     assert world.must_start(key).attempt == 2
     assert world.outcomes(key) == ["timed_out"]
+    # W2: the second attempt came by a copy of the first one's message, which must bring the run back if it is lost.
+    assert beat(world, key, first.token) == Declined("timed_out", discard=False)
 
 
 def test_a_time_out_beyond_the_last_attempt_ends_the_run(world: World) -> None:

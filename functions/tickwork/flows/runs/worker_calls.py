@@ -172,8 +172,7 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
         run = None if result.only is None else Run.from_item(result.only)
         if run is not None and endings.recorded_outcome(run, token) == endings.TIMED_OUT:
             finishing.see_to_retry(ports, run)
-            # Another start has taken it over, perhaps with this very message, which then is to bring that one back.
-            return Declined(endings.TIMED_OUT, discard=run.status != lifecycle.RUNNING)
+            return _timed_out(run.status)
         if run is None or not endings.holds(run, token):
             return attempts.stale(run)
         if run.is_handed_back:
@@ -196,7 +195,13 @@ def _time_out(ports: Ports, key: LedgerKey, token: int) -> Declined:
     if isinstance(ended, Declined):
         return ended
     ports.signals.count("runs.timed_out_total", team=key.team)
-    return Declined(endings.TIMED_OUT, discard=True)
+    return _timed_out(ended.status)
+
+
+def _timed_out(status: str) -> Declined:
+    """The message may bring the run back yet when the next attempt took over a lapsed lease: it was delivered by a copy
+    of this very message, and no other would be left if its worker died (W2)."""
+    return Declined(endings.TIMED_OUT, discard=status != lifecycle.RUNNING)
 
 
 def complete(ports: Ports, key: LedgerKey, token: int) -> Ended | Declined:
