@@ -230,8 +230,8 @@ class Promises:
         hold(not job.is_paused_at(due_ms), "a-pause-stops-starts", f"{job.id} {body['scheduled_at']}")
         in_force = job.definitions_in(min(due_ms, now_ms), now_ms)
         hold(in_force, "deleted-stays", f"{job.id} {body['scheduled_at']}")
-        if self.killed_ms >= parse_iso(body["fire_at"]):
-            return  # decided in time, by a window that died before it had sent it
+        if job.is_unsettled or self.killed_ms >= parse_iso(body["fire_at"]):
+            return  # decided in time, by a process that died before it had sent it
         lateness = [self.definitions[mark].max_lateness_s for mark in in_force]
         if all(lateness):
             late_ms = now_ms - parse_iso(body["fire_at"])

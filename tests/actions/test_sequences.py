@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.actions.__main__ import difference_of
-from tests.actions.workers import HANDS_BACK
 from tests.blind.run import ROOT, Bug
 
 PUT_BACK = [Bug(**entry) for entry in json.loads((Path(__file__).parent / "put_back.json").read_text())]
@@ -41,6 +40,4 @@ def test_each_kind_of_thing_happens_in_them(first: int) -> None:
 
 @pytest.mark.parametrize("bug", PUT_BACK, ids=lambda bug: bug.id)
 def test_a_fault_that_is_put_back_fits_the_code(bug: Bug) -> None:
-    if bug.area == "reports" and not HANDS_BACK:
-        pytest.skip("the reports of workers are not mended yet")
     assert bug.planted(ROOT)

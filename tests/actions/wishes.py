@@ -13,7 +13,6 @@ from tests.actions.asks import Ask
 from tests.actions.asks_of_runs import WantedTimer
 from tests.actions.model import TEAM, Definition, Job, Promises, hold
 from tests.actions.watching import Paging, Preview
-from tests.actions.workers import HANDS_BACK
 from tests.actions.world import Body, World
 from tests.scenarios.stage import NOW_MS
 from tickwork.core.instants import SECOND_MS, iso
@@ -21,10 +20,8 @@ from tickwork.core.ledger.tables import JOBS, PAYLOADS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Delete, Put
 
 NAMES: Final = ("j0", "j1")
-TEXTS: tuple[str, ...] = ("", "", "", "x" * 500, "odd \ufffe\uffff \x01")
+TEXTS: Final = ("", "", "", "x" * 500, "odd \ufffe\uffff \x01")
 """Of payloads."""
-if not HANDS_BACK:
-    TEXTS = TEXTS[:4]
 
 
 @dataclass(slots=True)

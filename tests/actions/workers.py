@@ -10,15 +10,10 @@ from typing import Any, Final
 from tests.actions.model import Promises, hold
 from tests.actions.queue import is_xml
 from tests.actions.world import Held, World
-from tickwork.api.table import ROUTES
 from tickwork.core.instants import SECOND_MS, parse_iso
 
 ERRORS: Final = ("boom", "", "cannot open 'caf\udce9.txt'", "x" * 10_001, "odd \ufffe\uffff", "nul \x00")
 WAITS_S: Final = (0, 0, 0, 3, 1.5, math.nan)
-
-
-HANDS_BACK: Final = any(route.path == "/runs:release" for route in ROUTES)
-"""Whether the API knows what a worker may report that is not plain. Where it does not, workers here are plain too."""
 
 
 class Workers:
@@ -38,7 +33,7 @@ class Workers:
             self._note(f"vanish with {held.ref} {held.told['attempt']}")
         elif drawn < 0.25:
             self._beat(held)
-        elif HANDS_BACK and drawn < 0.35:
+        elif drawn < 0.35:
             self._hand_back(held)
         elif drawn < 0.6:
             self._fail(held)
@@ -47,7 +42,7 @@ class Workers:
 
     def take(self) -> None:
         """The first worker has every handler, the second is an older one, that lacks a handler."""
-        if not HANDS_BACK or self._rng.random() < 0.8:
+        if self._rng.random() < 0.8:
             found = self._world.take("w1", self._rng.randint(1, 3))
         else:
             found = self._world.take("w2", self._rng.randint(1, 3), handlers=["a"])
@@ -107,10 +102,8 @@ class Workers:
     def _fail(self, held: Held) -> None:
         outcome = self._rng.choice(("failed", "failed", "failed", "failed_permanent"))
         wait_s, error = self._rng.choice(WAITS_S), self._rng.choice(ERRORS)
-        if not HANDS_BACK:
-            wait_s, error = 3, "boom"
         entries = [held.named(outcome=outcome, error=error, **({"retry_after_s": wait_s} if wait_s else {}))]
-        if HANDS_BACK and self._rng.random() < 0.2:
+        if self._rng.random() < 0.2:
             entries.append({"ref": held.ref, "token": "none"})
         now_ms = self._world.at_ms
         answer = self._world.ask("POST", "/runs:complete", {"runs": entries})
