@@ -126,12 +126,17 @@ def deploy(found: Sequence[Proxy], moment: str, within_s: float, chance: random.
         time.sleep(chance.uniform(0.1, 1.0))
         proxy = chance.choice(list(found))
         proxy.stop_worker()
+    return came, started_again(proxy)
+
+
+def started_again(proxy: Proxy) -> int:
+    """Wait for the end of a worker that was told to stop, and start it again; its exit code."""
     worker = proxy.worker
     assert worker is not None
     assert worker.process is not None
     code = worker.process.wait(ENDS_WITHIN_S)
     worker.start()
-    return came, code
+    return code
 
 
 def _stopped_at(found: Sequence[Proxy], moment: str, within_s: float) -> Proxy | None:

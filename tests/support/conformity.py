@@ -39,7 +39,8 @@ def declared_answer(route: AnyRoute, status: int, answer: Any) -> None:
         check_problem(answer)
         return
     assert status in route.statuses, (route.name, status)
-    _adapter(route.answer).validate_python([answer])
+    declared: Any = route.answer
+    _adapter(declared).validate_python([answer])
 
 
 def check_problem(answer: Any) -> None:

@@ -203,12 +203,24 @@ def test_a_release_that_found_no_answer_is_tried_again_while_there_is_time() -> 
     assert GRACE_S + 2 <= ending.passed_s < GRACE_S + 3, "a second between them"
 
 
+@pytest.mark.parametrize("failures", [20, 30])
+def test_it_is_tried_as_long_as_the_lease_holds_also_without_heartbeats(failures: int) -> None:
+    ending = Ending(until(threading.Event()))
+    ending.bench.api.fail["/runs:release"] = [unreachable()] * failures
+    ending.bench.api.fail["/runs:heartbeat"] = [None, *[unreachable()] * 100]
+    ending.when(GRACE_S, ending.threads[0].join)
+    assert ending.end()
+    assert ending.passed_s >= GRACE_S + failures
+    assert ending.bench.sqs.shown[receipt(message())][-1] == 0
+
+
 def test_one_that_never_finds_any_leaves_the_run_to_lapse() -> None:
     ending = Ending(until(threading.Event()))
-    ending.bench.api.fail["/runs:release"] = [unreachable()] * 100
+    ending.bench.api.fail["/runs:release"] = [unreachable()] * 1_000
+    ending.bench.api.fail["/runs:heartbeat"] = [unreachable()] * 1_000
     ending.when(GRACE_S, ending.threads[0].join)
-    assert not ending.end()
-    assert ending.passed_s < GRACE_S + CLEAN_UP_S + 1
+    ending.end()
+    assert ending.passed_s <= 61
     assert 0 not in ending.bench.sqs.shown[receipt(message())]
 
 
