@@ -8,4 +8,4 @@ fuzz-actions: $(VENV)/.dev ## 5,000 random sequences of requests against a model
 	$(BIN)/python -m tests.actions $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),5000))
 
 fuzz-actions-faults: $(VENV)/.dev ## Put each fault of tests/actions/put_back.json back: the random sequences, or the table, must see it
-	$(BIN)/python -m tests.blind.run tests/actions/put_back.json --nets actions --seeds $(or $(SEEDS),400)
+	$(BIN)/python -m tests.blind.run tests/actions/put_back.json --nets actions --seeds $(or $(SEEDS),1000)
