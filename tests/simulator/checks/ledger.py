@@ -63,7 +63,7 @@ class LedgerChecks:
         self._promised_ms: dict[tuple[str, int], int] = {}
         self._given_up_ms: dict[tuple[str, int], int] = {}
         self._claims: dict[tuple[str, int], str] = {}
-        self._carriers: dict[str, int] = {}
+        self._carriers: dict[tuple[str, int], int] = {}
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -128,7 +128,7 @@ class LedgerChecks:
         """A start was answered with a grant: no other claim has been told that it holds this attempt. A worker that
         asks again for the answer that it missed names the claim of its first try. `attempt` is the message's."""
         if claim:
-            self._carriers[ref] = max(attempt, self._carriers.get(ref, 0))
+            self._carriers[ref, token] = attempt
         if claim and self._claims.setdefault((ref, token), claim) != claim:
             raise Violation("one-attempt-running", f"attempt {token} of {ref} was granted to two claims")
 
@@ -144,10 +144,12 @@ class LedgerChecks:
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or {}
         if item.get("job_id") and self._world.checks.told.deletions[item["job_id"]]:
             return  # of a job that was made anew since
+        if item.get("status") == "waiting" and "put_off" in item:
+            return  # its start was put off: a message of its own brings the same attempt
         needed_from = {
             "pending": 1,
             "waiting": item.get("attempt", 0) + 1,
-            "running": self._carriers.get(ref, attempt + 1),
+            "running": self._carriers.get((ref, item.get("token", 0)), attempt + 1),
         }
         if attempt >= needed_from.get(str(item.get("status")), attempt + 1):
             what = f"{process.name} deleted the message of attempt {attempt} of {ref}, which is {item['status']}"

@@ -91,6 +91,18 @@ def test_a_pause_repeated_when_its_job_has_finished_is_the_first_one(api: ApiUnd
     assert asked(api, "pause", by="bob", reason="mine")[0] == 409
 
 
+def test_a_new_pause_of_a_finished_job_is_not_taken_for_one_that_was_resumed(api: ApiUnderTest, ports: Ports) -> None:
+    """cancelled-stays: told that the job is paused, its owner would see it run once somebody has revived it."""
+    create_job(api, schedule={"at": "2026-10-30T00:00:20Z"})
+    asked(api, "pause", **PAUSE, until="2026-10-30T00:00:10Z")
+    asked(api, "resume", by="ann")
+    move(ports, 70)
+    windows(ports)
+    status, problem = asked(api, "pause", **PAUSE, until="2026-10-31T00:00:00Z")
+
+    assert (status, problem["title"]) == (409, "It is too late for that")
+
+
 # --- resuming -------------------------------------------------------------------------------------------------
 
 

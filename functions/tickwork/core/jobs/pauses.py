@@ -47,9 +47,15 @@ def pause_in_force(pauses: Sequence[Pause], now_ms: int) -> Pause | None:
     return next((pause for pause in reversed(pauses) if _is_open(pause, now_ms)), None)
 
 
+def is_last(pauses: Sequence[Pause], by: str, reason: str, until_ms: int) -> bool:
+    """Whether the last pause is this very one. One that was resumed has lost its own end, and is never told from a new
+    wish: a job that somebody revives later must not run through a pause that was acknowledged."""
+    return bool(pauses) and (pauses[-1].by, pauses[-1].reason, pauses[-1].until_ms) == (by, reason, until_ms)
+
+
 def is_repeat(pauses: Sequence[Pause], by: str, reason: str, until_ms: int) -> bool:
-    """Whether the last pause is what somebody asks for once more. One that was resumed has lost its own end: it is the
-    same where it had begun before the end that is asked for."""
+    """Whether the last pause is what somebody asks for once more, when the end that is asked for has passed. One that
+    was resumed has lost its own end: it is the same where it had begun before the end that is asked for."""
     if not pauses or (pauses[-1].by, pauses[-1].reason) != (by, reason):
         return False
     last = pauses[-1]

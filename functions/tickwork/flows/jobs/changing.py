@@ -13,7 +13,7 @@ from dataclasses import replace
 from tickwork.core.errors import BadSchedule, Conflict, InvalidField, TooLate, VersionConflict
 from tickwork.core.jobs import changes, occurrences, versions
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job, Next
-from tickwork.core.jobs.pauses import Pause, end_pause, is_repeat, pause_in_force, resumed, with_pause
+from tickwork.core.jobs.pauses import Pause, end_pause, is_last, is_repeat, pause_in_force, resumed, with_pause
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.dispatch import creating
 from tickwork.flows.jobs.registering import (
@@ -130,10 +130,12 @@ def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0
     for _ in range(CHANGE_TRIES_MAX):
         job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
         has_passed = bool(until_ms) and until_ms <= now_ms
-        if (has_passed or job.status == FINISHED) and is_repeat(job.pauses, by, reason, until_ms):
+        if has_passed and is_repeat(job.pauses, by, reason, until_ms):
             return job
         if has_passed:
             raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
+        if job.status == FINISHED and is_last(job.pauses, by, reason, until_ms):
+            return job
         if job.status == FINISHED:
             raise TooLate(
                 f"job {job_id} has finished", field="job_id", remedy="it has no occurrences left that could be paused"
