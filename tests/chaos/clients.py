@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +43,7 @@ class Told:
     refused: list[str] = field(default_factory=list)
 
 
-class Client(threading.Thread):
+class Client(threading.Thread, ABC):
     """One client. It repeats a request until it is answered, as the API allows."""
 
     def __init__(
@@ -90,9 +91,9 @@ class Client(threading.Thread):
             if answer is not None:
                 self.note(method, answer)
 
+    @abstractmethod
     def note(self, method: str, answer: Any) -> None:
         """Remember what was acknowledged."""
-        raise NotImplementedError
 
 
 class TimerClient(Client):
