@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.support.http import ApiUnderTest
 from tests.unit.lists.stage import Stage, flat, refs
 from tickwork.core.instants import DAY_MS, HOUR_MS, iso
 from tickwork.core.ledger.keys import DEAD_SPREAD
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Anyway, Update
+from tickwork.flows.access.walled import WalledStore
 from tickwork.flows.ledger.merging import READS_MAX, ROWS_MAX
 from tickwork.ports import Layout
 
@@ -76,13 +80,17 @@ def test_a_long_quiet_past_is_read_in_bounded_pages_that_say_how_far_they_came()
     assert len(set(reached)) == len(reached) > 3
 
 
-def test_thousands_of_another_team_in_a_minute_slow_no_list_of_ours() -> None:
+@pytest.mark.parametrize("is_walled", [False, True])
+def test_thousands_of_another_team_in_a_minute_slow_no_list_of_ours(is_walled: bool) -> None:
+    """Nor behind the wall, where theirs are read as well, and not seen."""
     stage = Stage()
     ours = stage.timers(3, apart_s=20)
     stage.timers(1_200, apart_s=0.05, team="shop")
     stage.after(120)
     stage.store.queries = stage.store.rows = 0
     since = iso(stage.now_ms - 180_000)
+    if is_walled:
+        stage.api = ApiUnderTest(replace(stage.ports, store=WalledStore(stage.store, "pay")))
     pages = stage.pages("/runs", team="pay", since=since)
     assert sorted(refs(flat(pages))) == sorted(refs(ours))
     assert len(pages) <= 2

@@ -91,7 +91,7 @@ def _shard(ports: Ports, span: Span, at: Spot, rows: int, bound: Bound) -> Itera
     after: str | None = None
     while low <= high:
         page = ports.store.query(TIMERS, partition, low, high, limit=rows, after=after, descending=span.descending)
-        bound.spend(len(page.items))
+        bound.spend(_rows_read(page, rows))
         for item in page.items:
             spot = Spot(at.bucket, at.shard, str(item["sk"]))
             if not _is_passed(spot, span, passed):
@@ -102,7 +102,7 @@ def _shard(ports: Ports, span: Span, at: Spot, rows: int, bound: Bound) -> Itera
             spot = Spot(at.bucket, at.shard, page.more)
             yield Step((spot.sk, spot.shard), spot, None)
             return
-        if span.team and _is_crowded(page, span.team):
+        if span.team and _is_crowded(page, span.team, after or (high if span.descending else low), rows):
             low, high = (low, page.more) if span.descending else (page.more, high)
             yield from _own_seconds(ports, span, at, (low, high), bound)
             return
@@ -117,13 +117,19 @@ def _is_passed(spot: Spot, span: Span, passed: Spot | None) -> bool:
     return order >= reached if span.descending else order <= reached
 
 
-def _is_crowded(page: Page, team: str) -> bool:
-    """Whether a full page has nothing of a team, and so many of each second that its own are better asked for alone."""
+def _rows_read(page: Page, asked: int) -> int:
+    """What a page costs: behind a team's wall the items of others were read too, and are not in it."""
+    return len(page.items) if page.more is None else max(asked, len(page.items))
+
+
+def _is_crowded(page: Page, team: str, start: str, asked: int) -> bool:
+    """Whether a page that is not the last has nothing of a team, and so many of each second that its own are better
+    asked for alone. `start`: the sort key from which it was read, by which one knows how far it came if it is empty."""
     keys = [str(item["sk"]) for item in page.items]
-    if not keys or any(f"#{team}#" in key for key in keys):
+    if page.more is None or any(f"#{team}#" in key for key in keys):
         return False
-    seconds = abs(second_in(keys[0]) - second_in(keys[-1])) + 1
-    return len(keys) >= CROWDED_PER_S * seconds
+    first, last = (keys[0], keys[-1]) if keys else (start, page.more)
+    return _rows_read(page, asked) >= CROWDED_PER_S * (abs(second_in(first) - second_in(last)) + 1)
 
 
 def _own_seconds(ports: Ports, span: Span, at: Spot, left: tuple[str, str], bound: Bound) -> Iterator[Step[Spot]]:
