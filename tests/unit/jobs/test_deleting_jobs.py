@@ -130,6 +130,20 @@ def test_what_one_call_does_is_bounded_and_says_so(
     assert delete(api)["runs"]["more"]
 
 
+def test_repeating_it_gets_past_those_that_were_told_to_stop(
+    api: ApiUnderTest, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_job(api)
+    for _ in range(3):
+        move(ports, 10)
+        windows(ports)
+    for number, message in enumerate(ready(ports)[:3]):
+        assert start(api, message, f"claim-{number:04d}")["granted"]
+    monkeypatch.setattr(unended, "CANCELLED_MAX", 1)
+    told = [delete(api, cancel_runs="true")["cancelled_runs"] for _ in range(3)]
+    assert [(one["told_to_stop"], one["left"]) for one in told] == [(1, 2), (2, 1), (3, 0)]
+
+
 @pytest.mark.parametrize("value", ["yes", "1", "", "TRUE"])
 def test_a_word_that_is_no_answer_is_refused(api: ApiUnderTest, value: str) -> None:
     create_job(api)

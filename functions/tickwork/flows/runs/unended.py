@@ -41,6 +41,8 @@ class Unended:
 
     runs: dict[str, list[LedgerKey]] = field(default_factory=lambda: {name: [] for name in SHOWN_AS.values()})
     more: bool = False
+    told: set[LedgerKey] = field(default_factory=set)
+    """Of those that run: the ones that somebody has told to stop."""
 
     def count(self, status: str) -> int:
         return len(self.runs[status])
@@ -71,6 +73,8 @@ def unended_of(ports: Ports, job_id: str) -> Unended:
             key = parse_ledger_key(str(item["pk"]), str(item["sk"]))
             if key.scheduled_at_ms <= anew_after_ms:
                 found.runs[SHOWN_AS[item["status"]]].append(key)
+                if item.get("cancel_requested"):
+                    found.told.add(key)
         if position is None:
             return found
     found.more = True
@@ -78,9 +82,9 @@ def unended_of(ports: Ports, job_id: str) -> Unended:
 
 
 def cancel_unended(ports: Ports, unended: Unended, reason: str) -> Stopped:
-    """Cancel these runs wherever they stand. Again is a no-op for those that were told before."""
-    stopped = Stopped()
-    keys = [key for some in unended.runs.values() for key in some]
+    """Cancel these runs wherever they stand. Again goes on with those that were not told before."""
+    stopped = Stopped(told_to_stop=len(unended.told))
+    keys = [key for some in unended.runs.values() for key in some if key not in unended.told]
     for key in keys[:CANCELLED_MAX]:
         try:
             cancelled = cancelling.cancel_run(ports, key, reason)
