@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from tickwork.core.access.acting import Acting, acting
 from tickwork.core.access.actors import LOCAL, Actor, Rule, actor_of_principal
 from tickwork.core.errors import Unauthenticated
 from tickwork.flows.access.authenticating import KnownKeys
@@ -67,3 +68,12 @@ def _key_in(event: Mapping[str, Any]) -> str | None:
     if given[: len(_BEARER)].lower() != _BEARER:
         return None
     return given[len(_BEARER) :].strip()
+
+
+def acting_of(event: Mapping[str, Any], actor: Actor) -> Acting:
+    """Who acts and from where, for the record: the address is what the door has seen, whatever headers say of it."""
+    context = event.get("requestContext") or {}
+    http = context.get("http") or {}
+    headers = event.get("headers") or {}
+    agent = next((str(value) for name, value in headers.items() if name.lower() == "user-agent"), "")
+    return acting(actor, str(http.get("sourceIp") or ""), agent, str(context.get("requestId") or ""))

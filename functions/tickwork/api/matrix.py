@@ -88,6 +88,7 @@ MATRIX: Mapping[str, Grant] = {
     "list_keys": Grant(OWNERS, _QUERY),
     "revoke_key": Grant(OWNERS, Place("path", "key_id")),
     "rotate_key": Grant(OWNERS, Place("path", "key_id")),
+    "list_audit": Grant(READERS, _QUERY),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }
