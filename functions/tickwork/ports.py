@@ -206,6 +206,14 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """What a read found (None: nothing), and the instant before it by the monotonic clock."""
+
+    item: Item | None
+    asked_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ports:
     """Everything a flow may reach, the layout it works in, and on whose behalf it does."""
 
@@ -221,6 +229,8 @@ class Ports:
     nothing but this and what follows may be remembered between calls."""
     teams_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Teams whose row this process has looked after: it is never deleted either."""
+    registry: dict[tuple[str, str], Remembered] = field(default_factory=dict, repr=False, compare=False)
+    """Items of the table `teams` by their keys, as this process has read them lately (`flows/access/registry.py`)."""
     audit_known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of the audit: whose teams' rows there are, and the secret of the hashes of payloads. Neither is ever deleted."""
     acting: Acting = SERVICE

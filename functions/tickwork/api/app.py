@@ -59,8 +59,9 @@ def _answerer(app: _Resolver, ports: Ports, route: AnyRoute, gate: Gate) -> Call
         event = app.current_event
         actor = wall.NOBODY if wall.is_open(route) else gate.actor_of(ports, event.raw_event)
         wall.check_role(route, actor)
-        behalf = replace(ports, acting=acting_of(event.raw_event, actor))
-        call = wall.admitted(route, _read(event, behalf, route, path, actor))
+        call = wall.admitted(route, _read(event, ports, route, path, actor))
+        acting = acting_of(event.raw_event, call.actor)
+        call = replace(call, ports=replace(call.ports, acting=acting))
         status, answered = route.handler(call)
         return Response(status, "application/json", json.dumps(answered, ensure_ascii=False))
 

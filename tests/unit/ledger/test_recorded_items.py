@@ -144,7 +144,10 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         interrupted=2,
         definition=3,
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
-        **{name: name for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested")},
+        **{
+            name: name
+            for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested", "created_by", "cancelled_by")
+        },
     )
     assert all(value for value in items.values_of(run).values()), "a field was added: give it a value here"
     assert Run.from_item(run.to_item()) == run

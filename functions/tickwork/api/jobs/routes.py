@@ -40,6 +40,7 @@ from tickwork.core.errors import (
     NotFound,
     PayloadTooLarge,
     TooLate,
+    UnknownTeam,
     VersionConflict,
 )
 from tickwork.core.ids import check_slug, job_id_of, split_job_id
@@ -57,6 +58,7 @@ from tickwork.core.schedule import (
     warnings_of,
 )
 from tickwork.core.schedule.shown.preview import as_rows
+from tickwork.flows.access import registry
 from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, registering
@@ -82,9 +84,11 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     if before is not None:
         again = schedule_again(before, body.schedule)
         return 200, _answer(ports, before, _warnings(ports, body.schedule, again))
+    registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new)
+    registry.note_teams(ports, [job.team])
     return 201 if is_new else 200, _answer(ports, job, _warnings(ports, body.schedule, schedule))
 
 
@@ -104,14 +108,7 @@ def get_job(call: Call[NoBody, JobQuery]) -> tuple[int, JobShown]:
     job_id, version = call.path["job_id"], call.query.version
     if version is None:
         return 200, _view(call.ports, registering.get_job(call.ports, job_id))
-    job = job_at(call.ports, job_id, version)
-    if job is None:
-        raise NotFound(
-            f"nothing is known of version {version} of {job_id!r}",
-            field="version",
-            remedy="a definition is kept for the retention time and 90 days after it was replaced; see GET /audit",
-        )
-    return 200, _view(call.ports, job)
+    return 200, _view(call.ports, job_at(call.ports, job_id, version))
 
 
 def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
@@ -263,7 +260,7 @@ ROUTES = (
         NoQuery,
         JobAnswer,
         {201: "It is registered.", 200: "It was registered before, with the same content."},
-        errors=(AlreadyExists, BadSchedule, PayloadTooLarge),
+        errors=(AlreadyExists, BadSchedule, PayloadTooLarge, UnknownTeam),
     ),
     Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),

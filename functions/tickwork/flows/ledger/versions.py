@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tickwork.core.errors import WorldError
+from tickwork.core.errors import NotFound, WorldError
 from tickwork.core.jobs.definitions import REPLACED, Definition, Job
 from tickwork.core.jobs.versions import JobVersion, is_in_force_at, renewals
 from tickwork.core.ledger import items
@@ -48,15 +48,21 @@ def definition_at(ports: Ports, job_id: str, version: int) -> JobVersion | None:
     return found
 
 
-def job_at(ports: Ports, job_id: str, version: int) -> Job | None:
+def job_at(ports: Ports, job_id: str, version: int) -> Job:
     """A job as it was defined at a version, deleted ones included: `replaced`, with nothing pending, and no pause. The
-    job itself where that is its version now; None where nobody knows, any more or yet."""
+    job itself where that is its version now; NotFound where nobody knows, any more or yet."""
     job = read_job(ports, job_id)
-    if job is None or version >= job.version:
-        return job if job is not None and version == job.version else None
-    defined: Definition | None = job if is_in_force_at(job, version) else definition_at(ports, job_id, version)
-    if defined is None:
-        return None
+    if job is not None and version == job.version:
+        return job
+    defined: Definition | None = None
+    if job is not None and version < job.version:
+        defined = job if is_in_force_at(job, version) else definition_at(ports, job_id, version)
+    if job is None or defined is None:
+        raise NotFound(
+            f"nothing is known of version {version} of {job_id!r}",
+            field="version",
+            remedy="a definition is kept for the retention time and 90 days after it was replaced; see GET /audit",
+        )
     as_defined = replace(job, **items.values_of(defined, Definition))
     gone: dict[str, Any] = {"next": None, "last": None, "pauses": (), "cancelled": (), "reason": None}
     return replace(as_defined, version=version, status=REPLACED, **gone)
