@@ -64,7 +64,7 @@ API = Grants(
         PAYLOADS: (GET, PUT, UPDATE),
         RESOURCES: (GET, QUERY, PUT, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
-        TEAMS: (GET, QUERY, PUT),
+        TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
     },
     indexes={
         (KEYS, KEYS_BY_TEAM): (QUERY,),
@@ -77,6 +77,7 @@ API = Grants(
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
 )
+AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
 SCANNER = Grants(
     tables={
@@ -101,7 +102,7 @@ RECONCILER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
         PASSES: (GET, QUERY, PUT, DELETE),
-        TEAMS: (GET, PUT),
+        TEAMS: (GET, GET_MANY, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

@@ -41,11 +41,20 @@ _REPEATED = urllib3.Retry(
 )
 
 
+_AT_THE_DOOR = {
+    401: "the API asks who calls: give it a key (TICKWORK_API_KEY)",
+    403: "sent away at the door of the API: the key is incomplete or of another environment, or the principal may not "
+    "call it",
+}
+"""What stands for the words of API Gateway, which has only one for each."""
+
+
 class ApiRefused(TickworkError):
     """The API answered with a problem document: `problem` is that document, `status` its HTTP status."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(str(problem.get("detail") or problem.get("title") or f"HTTP {status}"))
+        said = problem.get("detail") or problem.get("title") or _AT_THE_DOOR.get(status)
+        super().__init__(str(said or f"HTTP {status}"))
         self.status = status
         self.problem = problem
 
@@ -209,11 +218,16 @@ def _signed(method: str, url: str, body: bytes | None, headers: dict[str, str]) 
     import boto3
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
+    from botocore.exceptions import BotoCoreError
 
-    session = boto3.Session()
-    credentials = session.get_credentials()
+    request = AWSRequest(method=method, url=url, data=body, headers=headers)
+    try:
+        session = boto3.Session()
+        credentials = session.get_credentials()
+        if credentials is not None:
+            SigV4Auth(credentials, "execute-api", session.region_name or "us-east-1").add_auth(request)
+    except (BotoCoreError, RuntimeError) as error:  # RuntimeError: renewed, and expired all the same
+        raise ApiUnreachable(f"AWS gives no credentials to sign with now: {error}") from error
     if credentials is None:
         raise ApiUnreachable("the API wants signed requests, and there are no AWS credentials: configure some")
-    request = AWSRequest(method=method, url=url, data=body, headers=headers)
-    SigV4Auth(credentials, "execute-api", session.region_name or "us-east-1").add_auth(request)
     return dict(request.headers.items())

@@ -191,7 +191,10 @@ class Environment:
     longest job, and than the 240 s that a message may be sent ahead of its time."""
     api_requests_per_s: int
     api_requests_burst: int
-    """What the HTTP API lets through before it answers 429."""
+    """What the HTTP API lets through before it answers 429, of signed requests."""
+    key_requests_per_s: int = 50
+    key_requests_burst: int = 100
+    """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by these."""
     slice_capacity_per_s: int = 500
     require_certificates: bool = False
     """See `Settings`."""
@@ -253,12 +256,14 @@ ENVIRONMENTS: dict[str, Environment] = {
             keep_data=False,
             log_retention_days=30,
             scanner_concurrency=16,
-            reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100},
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100, "authorizer": 10},
             alarms="all",
             pusher_concurrency=16,
             alarm_after_lag_s=30,
             api_requests_per_s=200,
             api_requests_burst=400,
+            key_requests_per_s=100,
+            key_requests_burst=200,
         ),
         Environment(
             name="prod",
@@ -269,12 +274,14 @@ ENVIRONMENTS: dict[str, Environment] = {
             keep_data=True,
             log_retention_days=90,
             scanner_concurrency=48,
-            reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400},
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400, "authorizer": 20},
             alarms="all",
             pusher_concurrency=100,
             alarm_after_lag_s=10,
             api_requests_per_s=1_000,
             api_requests_burst=2_000,
+            key_requests_per_s=500,
+            key_requests_burst=1_000,
         ),
     )
 }

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.doors import Authorizer, asked, signed_by
 from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
 from tests.support.queues import WorldQueue
-from tickwork.api.gate import Gate, IamGate, KeyGate, OpenGate
+from tickwork.api.gate import DeployedGate, Gate, KeyGate, OpenGate
 from tickwork.api.matrix import ANYBODY, MATRIX, OWNERS, Grant, Place
 from tickwork.api.routing import AnyRoute, BadRouteTable
 from tickwork.api.table import ROUTES
@@ -56,11 +57,12 @@ class Stage:
         self.things[UNKNOWN] = {
             name: text.replace(f"{OTHER}:", f"{UNKNOWN}:").replace(f"#{OTHER}#", f"#{UNKNOWN}#")
             for name, text in self.things[OTHER].items()
-        }
+        } | {"team": UNKNOWN}
         self.keys = {role: self._key(role) for role in ROLES}
 
     def _things(self, team: str) -> dict[str, str]:
         target = {"pool": "default", "handler": "h"}
+        self.do("PUT", f"/teams/{team}", {"contact": f"ann of {team}"})
         self.do("PUT", f"/calendars/{team}:days", {"dates": ["2026-12-25"]})
         self.do("POST", "/jobs", {"team": team, "name": "nightly", "schedule": SCHEDULE, "target": target})
         timer = self.do("POST", "/timers", {"team": team, "delay_s": 600, "target": target})
@@ -70,6 +72,7 @@ class Stage:
         key, _ = keys.create_key(self.ports, Wanted(team, "viewer", self._end()), LOCAL)
         ref = next(run["ref"] for run in self.do("GET", "/runs", team=team)["runs"] if run["job_id"] == due["timer_id"])
         return {
+            "team": team,
             "job_id": f"{team}:nightly",
             "timer_id": timer["timer_id"],
             "run": due["timer_id"],
@@ -129,6 +132,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "lease_runs": {"worker": "w", "max": 10},
         "create_key": {"team": team, "role": "viewer"},
         "rotate_key": {},
+        "put_team": {"contact": "bob", "version": 1},
+        "adopt_teams": {"contact": "ann"},
     }
     path = route.path
     for part in route.at:
@@ -140,20 +145,24 @@ DOORS = ("key", "iam", "local", "none")
 
 
 def api_for(stage: Stage, door: str, role: Role) -> ApiUnderTest:
-    """The API as somebody of a role finds it: by his key, by his principal, on this machine, or with nothing."""
+    """The API as somebody of a role finds it: by his key at the second door, by his principal at the first, on this
+    machine, or with nothing."""
     team = "platform" if role == "platform" else OWN
     pools = ":default" if role == "worker" else ""
     gates: Mapping[str, Gate] = {
-        "key": KeyGate(),
-        "iam": IamGate(parse_rules(f"Him=>{team}/{role}{pools}")),
+        "key": DeployedGate(()),
+        "iam": DeployedGate(parse_rules(f"Him=>{team}/{role}{pools}")),
         "local": OpenGate(),
         "none": KeyGate(),
     }
     api = ApiUnderTest(stage.ports, gates[door])
     if door == "key":
         api.headers = {"authorization": f"Bearer {stage.keys[role]}"}
+        admitted = Authorizer(stage.ports).answer(asked(api.headers["authorization"]))
+        assert admitted["isAuthorized"]
+        api.authorizer = {"lambda": admitted["context"]}
     if door == "iam":
-        api.authorizer = {"iam": {"userArn": "arn:aws:sts::123456789012:assumed-role/Him/session-1"}}
+        api.authorizer = signed_by("arn:aws:sts::123456789012:assumed-role/Him/session-1")
     return api
 
 
@@ -163,17 +172,17 @@ def test_the_matrix_holds(route: AnyRoute, door: str) -> None:
     """Each role and each team in turn; roles that change nothing of the question are asked once."""
     for role in ROLES if door in ("key", "iam") else ROLES[:1]:
         for team in TARGETS:
-            _ask(_stage(), route, door, role, team)
+            _ask(untouched(), route, door, role, team)
 
 
-_UNTOUCHED: list[Stage] = []
+UNTOUCHED: list[Stage] = []
 """A stage is used again as long as nothing was done on it."""
 
 
-def _stage() -> Stage:
-    if not _UNTOUCHED:
-        _UNTOUCHED.append(Stage())
-    return _UNTOUCHED[0]
+def untouched() -> Stage:
+    if not UNTOUCHED:
+        UNTOUCHED.append(Stage())
+    return UNTOUCHED[0]
 
 
 def _ask(stage: Stage, route: AnyRoute, door: str, role: Role, team: str) -> None:
@@ -182,7 +191,7 @@ def _ask(stage: Stage, route: AnyRoute, door: str, role: Role, team: str) -> Non
     others = stage.contents(OTHER)
     status, answer = api_for(stage, door, role).call(route.method, path, body, **query)
     if route.method != "GET" and status < 300:
-        _UNTOUCHED.clear()
+        UNTOUCHED.clear()
 
     reaches_all = door == "local" or role == "platform"
     if grant.roles == ANYBODY:
@@ -192,7 +201,8 @@ def _ask(stage: Stage, route: AnyRoute, door: str, role: Role, team: str) -> Non
     elif not reaches_all and role not in grant.roles:
         assert (status, answer["type"]) == (403, "urn:tickwork:problem:forbidden")
     elif reaches_all or team == OWN or grant.team.kind in ("pool", "nowhere"):
-        assert status < 300 or team == UNKNOWN, answer
+        is_alive = route.name == "delete_team" and status == 409  # it has got past the wall
+        assert status < 300 or team == UNKNOWN or is_alive, answer
     elif grant.team.kind == "entries":
         assert status == 200
         assert all(_is_refused(one) for part in answer.values() for one in part), answer
