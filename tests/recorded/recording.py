@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.support.fakes import RememberingSender
 from tests.support.runs_world import World
+from tickwork.core.access.acting import acting
 from tickwork.core.access.actors import LOCAL
 from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
@@ -28,6 +29,7 @@ from tickwork.core.runs import breaker
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import keys, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
+from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import reconciling
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
@@ -85,6 +87,13 @@ def _keys(world: World) -> None:
     wanted = keys.Wanted("payments", "worker", ends_at_ms, "ci", ("default",))
     _, text = keys.create_key(world.ports, wanted, LOCAL)
     KnownKeys().actor_of(world.ports, text)
+    by_ann = replace(world.ports, acting=acting(LOCAL, "127.0.0.1", "curl", "request-1"))
+    (made,) = timers.create_timers(
+        by_ann, [timers.NewTimer("shop", world.clock.now_ms() + DAY_MS, Work("default", "job"))]
+    )
+    timers.cancel_timer(by_ann, made.run.key.job_id)
+    with call_on_many(by_ann, ["shop"], "timers.cancelled", {"timers": 2}) as counted:
+        counted.add("shop", "cancelled", 2)
     old, _ = keys.create_key(world.ports, keys.Wanted("platform", "platform", ends_at_ms), LOCAL)
     keys.revoke_key(world.ports, old.key_id, LOCAL)
 

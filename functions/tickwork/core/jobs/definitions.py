@@ -17,6 +17,8 @@ from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule.calendars.calendar import Calendar
 
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
+REPLACED = "replaced"
+"""Of a job as it was at an earlier version. It is shown, and never stored."""
 
 KEPT = "kept"
 """Marks what no change of a job's definition touches: it never changes, or others write it meanwhile."""
@@ -133,6 +135,8 @@ class Job(Definition):
     cancelled: tuple[int, ...] = field(default=(), metadata={KEPT: True})
     """Nominal instants. One that is passed is dropped at the next step."""
     deleted_at_ms: int = field(default=0, metadata={KEPT: True})
+    audit_head: str = ""
+    """The last entry of its audit (`access.entries.Head`). Empty: no version that writes entries has changed it yet."""
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)

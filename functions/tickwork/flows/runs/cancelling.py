@@ -2,7 +2,7 @@
 
 Protects cancelled-stays and chain-unbroken: cancelling the pending occurrence of a job moves its chain on in the
 same transaction, and then follows the creator's rule like whoever else writes a next item without a fence. A crash
-before the write changes nothing; one after it leaves a next item that the ledger audit finds.
+before the write changes nothing; one after it leaves a next item that a repeat sees to, and that the audit finds.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.core.runs.endings import Verdict
+from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job, read_job_to_plan, read_run
@@ -66,7 +67,9 @@ def _stays_cancelled(ports: Ports, key: LedgerKey) -> bool:
     if key.scheduled_at_ms <= max(job.fired_through_ms, ports.clock.now_ms()):
         return True
     _refuse_too_many(job)
-    return isinstance(commit(ports, chain.cancel_ahead(job, key.scheduled_at_ms)), Committed)
+    changed = chain.with_cancelled(job, key.scheduled_at_ms)
+    changed, entry = recorded_job(ports, job, changed, "occurrence_cancelled")
+    return isinstance(commit(ports, chain.cancel_ahead(job, changed), entry), Committed)
 
 
 def _refuse_too_many(job: Job) -> None:
@@ -85,6 +88,8 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
             raise NotFound("there is no such run", field="ref", remedy="check the ref; ended runs are kept for a time")
         verdict = decide_cancel(run, reason, ports.clock.now_ms(), ports.layout.retention_s)
         if verdict is None:
+            if run.status == lifecycle.CANCELLED and run.is_recurring:
+                _see_to_next(ports, key)
             return _standing(run)
         if _carry_out(ports, run, verdict):
             if verdict.status == lifecycle.CANCELLED and key.fire_at_ms <= ports.clock.now_ms():
@@ -96,6 +101,15 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
             )
             return Cancelled(run, verdict.status, verdict.status == lifecycle.RUNNING, verdict.reason)
     raise Conflict(f"run {key.ref} moved {CANCEL_TRIES_MAX} times meanwhile")
+
+
+def _see_to_next(ports: Ports, key: LedgerKey) -> None:
+    """An earlier try has cancelled the job's pending occurrence, and may have died, or lost the reply, before it saw to
+    the one after it: who is answered now is told that all is well."""
+    job = read_job(ports, key.job_id)
+    if job is not None and job.status == ACTIVE and key.scheduled_at_ms in job.cancelled:
+        upcoming = job.next_key(key.cell)
+        creating.follow_up(ports, [] if upcoming is None else [upcoming])
 
 
 def _standing(run: Run) -> Cancelled:
