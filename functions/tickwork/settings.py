@@ -33,6 +33,7 @@ _RANGES = {
     "retention_days": (1, 400),
     "slice_capacity_per_s": (1, 100_000),
     "long_poll_max_s": (1, 20),
+    "log_one_in": (1, 10_000),
 }
 _FLAGS = {"push_private", "require_certificates"}
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -63,6 +64,8 @@ class Settings:
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
+    log_one_in: int = 1
+    """Of the windows that went well, one in so many has a line in the log. What failed, was slow or late always has."""
     principals: str = EVERY_PRINCIPAL
     """Which IAM callers act for which team in which role: see `core.access.actors.parse_rules`."""
 
@@ -93,6 +96,7 @@ class Settings:
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
             long_poll_max_s=self.long_poll_max_s,
+            log_one_in=self.log_one_in,
         )
 
     @classmethod
@@ -181,7 +185,8 @@ class Environment:
     account runs. It all comes out of the account's limit, of which 100 must stay unreserved, and which may be 10 in a
     new account: there, reserve nothing."""
     alarms: Literal["few", "all"]
-    """`few`: those without which a failure would go unheard. The others hear the same earlier, or say more of it."""
+    """`few`: those without which a failure of the whole would go unheard. The others are of lateness, of pushes, and of
+    single pools and teams."""
     pusher_concurrency: int
     """Pushes at a time. A slow target holds a pusher for 10 s each, so that they must not take the account's limit."""
     alarm_after_lag_s: int
@@ -193,6 +198,8 @@ class Environment:
     api_requests_burst: int
     """What the HTTP API lets through before it answers 429."""
     slice_capacity_per_s: int = 500
+    log_one_in: int = 1
+    """See `Settings`."""
     require_certificates: bool = False
     """See `Settings`."""
     principals: str = EVERY_PRINCIPAL
@@ -219,6 +226,7 @@ class Environment:
             pools=",".join(self.pools),
             retention_days=self.retention_days,
             slice_capacity_per_s=self.slice_capacity_per_s,
+            log_one_in=self.log_one_in,
             require_certificates=self.require_certificates,
             principals=self.principals,
         )
@@ -252,6 +260,7 @@ ENVIRONMENTS: dict[str, Environment] = {
             retention_days=30,
             keep_data=False,
             log_retention_days=30,
+            log_one_in=10,
             scanner_concurrency=16,
             reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100},
             alarms="all",
@@ -268,6 +277,7 @@ ENVIRONMENTS: dict[str, Environment] = {
             retention_days=90,
             keep_data=True,
             log_retention_days=90,
+            log_one_in=100,
             scanner_concurrency=48,
             reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400},
             alarms="all",
