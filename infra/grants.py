@@ -64,7 +64,7 @@ API = Grants(
         PAYLOADS: (GET, PUT, UPDATE),
         RESOURCES: (GET, QUERY, PUT, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
-        TEAMS: (GET, QUERY, PUT),
+        TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
     },
     indexes={
         (KEYS, KEYS_BY_TEAM): (QUERY,),
@@ -101,7 +101,7 @@ RECONCILER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
         PASSES: (GET, QUERY, PUT, DELETE),
-        TEAMS: (GET, PUT),
+        TEAMS: (GET, GET_MANY, PUT),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

@@ -44,6 +44,13 @@ TIMER: dict[str, Any] = {
 }
 KEY: dict[str, Any] = {"team": "payments", "role": "viewer", "name": "dashboard", "expires_in_days": 30}
 
+TEAM: dict[str, Any] = {
+    "contact": "ann@example.org",
+    "runbook": "https://wiki.example.org/payments",
+    "routes": [{"kind": "webhook", "address": "https://hooks.example.org/payments"}],
+    "quotas": {"creates_per_s": 100},
+}
+
 
 @dataclass
 class Examples:
@@ -99,6 +106,7 @@ def play() -> Examples:
     _dead_letters(stage)
     _lists(stage)
     _keys(stage)
+    _teams(stage)
     _refusals(stage)
     return stage.examples
 
@@ -203,6 +211,20 @@ def _keys(stage: _Stage) -> None:
     stage.clock.at_ms += 31 * DAY_MS
     stage.walled(f"Bearer {expiring}", "GET", "/jobs", team="payments")
     stage.clock.at_ms = now_ms
+
+
+def _teams(stage: _Stage) -> None:
+    """Registered, changed, read; one that lives is not deleted, one that is not registered is refused in the end."""
+    stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": True, "refuse_unknown": True})
+    stage.call("PUT", "/teams/payments", TEAM)
+    stage.call("PUT", "/teams/payments", TEAM | {"version": 1, "quotas": {"creates_per_s": 200}})
+    stage.call("GET", "/teams/payments")
+    stage.call("GET", "/teams")
+    stage.call("DELETE", "/teams/payments")
+    stage.call("PUT", "/teams/web", {"contact": "cyd@example.org"})
+    stage.call("DELETE", "/teams/web")
+    stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": False, "refuse_unknown": True})
+    stage.call("POST", "/timers", TIMER | {"team": "paymnts"})
 
 
 def _refusals(stage: _Stage) -> None:

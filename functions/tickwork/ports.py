@@ -205,6 +205,14 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """What a read found (None: nothing), and the instant before it by the monotonic clock."""
+
+    item: Item | None
+    asked_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ports:
     """Everything a flow may reach, and the layout it works in."""
 
@@ -217,9 +225,11 @@ class Ports:
     receiver: Receiver = field(default_factory=NoReceiver)
     slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
-    nothing but this and `teams_seen` may be remembered between calls."""
+    nothing but this and the two below may be remembered between calls."""
     teams_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Teams whose row this process has looked after: it is never deleted either."""
+    registry: dict[tuple[str, str], Remembered] = field(default_factory=dict, repr=False, compare=False)
+    """Items of the table `teams` by their keys, as this process has read them lately (`flows/access/registry.py`)."""
 
 
 PUSH_POOL = "push"

@@ -10,10 +10,11 @@ import pytest
 
 from tests.support.fakes import fake_ports
 from tickwork.core.access.actors import LOCAL
+from tickwork.core.access.teams import PagerRoute, Quotas, TeamContent
 from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
-from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, RevokedKey, Throttled
+from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, RevokedKey, Throttled, UnknownTeam
 from tickwork.core.instants import DAY_MS
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.versions import JobVersion, renewals, replaced
@@ -45,9 +46,10 @@ from tickwork.core.ledger.writes import (
     all_of,
     any_of,
 )
-from tickwork.flows.access import keys
+from tickwork.flows.access import keys, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.access.keys import Wanted
+from tickwork.flows.jobs import dissolving
 from tickwork.ports import Store
 
 THREADS, ROUNDS = 8, 6
@@ -360,6 +362,28 @@ def test_the_first_definition_that_reaches_an_occurrence_is_the_one_it_was_fired
         "payload_id": "pay:job#1.a",
         "expires_at_s": 60 + 90 * 86_400,
     }
+
+
+def test_a_team_is_registered_marked_replaced_and_deleted(store: Store) -> None:
+    """The whole life of a team: that it was seen, its put, the mark that only grows, the rule, its deletion."""
+    ports = fake_ports(store)
+    registry.note_teams(ports, ["payments"])
+    content = TeamContent(contact="ann", routes=(PagerRoute("email", "ann@example.org"),), quotas=Quotas(jobs=5))
+    assert teams.adopt(ports, content, LOCAL, dry_run=False, refusing=True).teams == ("payments",)
+    assert teams.list_teams(ports, limit=9, after=None) == ([teams.get_team(ports, "payments")], None)
+    now_ms = ports.clock.now_ms()
+    for fire_at_ms in (now_ms + DAY_MS, now_ms + 1_000):
+        registry.keep_mark(fake_ports(store), "payments", fire_at_ms)
+    marked = teams.get_team(ports, "payments")
+    assert (marked.version, marked.pending_until_ms) == (1, now_ms + DAY_MS + DAY_MS // 16)
+    changed = teams.put_team(ports, "payments", replace(content, contact="bob"), 1, LOCAL)
+    assert (changed.version, changed.pending_until_ms) == (2, marked.pending_until_ms)
+    with pytest.raises(UnknownTeam):
+        registry.check_team(ports, "paymnts")
+    ports.clock.sleep_ms(2 * DAY_MS)
+    dissolving.delete_team(ports, "payments", LOCAL)
+    assert teams.adopt(ports, content, LOCAL, dry_run=False, refusing=False).teams == ()
+    registry.check_team(ports, "payments")
 
 
 def test_a_key_is_made_listed_used_and_revoked(store: Store) -> None:

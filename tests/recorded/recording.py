@@ -16,6 +16,7 @@ from typing import Any
 from tests.support.fakes import RememberingSender
 from tests.support.runs_world import World
 from tickwork.core.access.actors import LOCAL
+from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
@@ -24,7 +25,7 @@ from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.runs import breaker
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.access import keys
+from tickwork.flows.access import keys, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.audit import reconciling
 from tickwork.flows.dispatch import ticking
@@ -36,7 +37,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 9
+VERSION = 10
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -63,6 +64,7 @@ def record() -> dict[str, list[Any]]:
     _frozen(world)
     _earlier(world)
     _keys(world)
+    _teams(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
@@ -83,6 +85,25 @@ def _keys(world: World) -> None:
     KnownKeys().actor_of(world.ports, text)
     old, _ = keys.create_key(world.ports, keys.Wanted("platform", "platform", ends_at_ms), LOCAL)
     keys.revoke_key(world.ports, old.key_id, LOCAL)
+
+
+def _teams(world: World) -> None:
+    """A team that says all that one can say, changed and marked; one that was seen; the rule."""
+    ports = world.ports
+    content = TeamContent(
+        contact="ann@example.org",
+        runbook="https://wiki.example.org/payments",
+        routes=(PagerRoute("webhook", "https://hooks.example.org/p"), PagerRoute("email", "ann@example.org")),
+        defaults={"lease_s": 60},
+        weight=2,
+        quotas=Quotas(100, 1_000, 50, 10_000, 20),
+        shared=(Shared("reporting-db", ("shop",)),),
+    )
+    teams.put_team(ports, "payments", replace(content, weight=1), None, LOCAL)
+    teams.put_team(ports, "payments", content, 1, LOCAL)
+    registry.keep_mark(ports, "payments", world.clock.now_ms() + DAY_MS)
+    registry.note_teams(ports, ["shop"])
+    teams.adopt(ports, TeamContent(contact="cyd"), LOCAL, dry_run=False, refusing=True)
 
 
 def _items(world: World, table: Table) -> list[Item]:

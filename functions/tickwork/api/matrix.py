@@ -16,6 +16,7 @@ from tickwork.core.access.actors import Role
 READERS: frozenset[Role] = frozenset({"viewer", "operator", "owner", "platform"})
 OPERATORS: frozenset[Role] = frozenset({"operator", "owner", "platform"})
 OWNERS: frozenset[Role] = frozenset({"owner", "platform"})
+PLATFORM: frozenset[Role] = frozenset({"platform"})
 WORKERS: frozenset[Role] = frozenset({"worker", "platform"})
 ANYBODY: frozenset[Role] = frozenset()
 """No credential is asked for: the route says nothing of any team."""
@@ -50,6 +51,7 @@ class Grant:
 
 
 _JOB, _TIMER, _CALENDAR = Place("path", "job_id"), Place("path", "timer_id"), Place("path", "calendar_id")
+_TEAM = Place("path", "team")
 _QUERY, _BODY = Place("query"), Place("body")
 _RUNS = Place("entries", "runs")
 
@@ -88,6 +90,11 @@ MATRIX: Mapping[str, Grant] = {
     "list_keys": Grant(OWNERS, _QUERY),
     "revoke_key": Grant(OWNERS, Place("path", "key_id")),
     "rotate_key": Grant(OWNERS, Place("path", "key_id")),
+    "put_team": Grant(OWNERS, _TEAM),
+    "get_team": Grant(READERS, _TEAM),
+    "list_teams": Grant(READERS, Place("nowhere")),
+    "delete_team": Grant(PLATFORM, _TEAM),
+    "adopt_teams": Grant(PLATFORM, Place("nowhere")),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

@@ -13,6 +13,7 @@ from tickwork.api.jobs import routes as jobs
 from tickwork.api.keys import routes as keys
 from tickwork.api.routing import Table, checked
 from tickwork.api.runs import routes as runs
+from tickwork.api.teams import routes as teams
 from tickwork.api.timers import routes as timers
 from tickwork.api.wall import covered
 from tickwork.api.workers import routes as workers
@@ -25,6 +26,7 @@ CHAPTERS: dict[str, Table] = {
     "dead letters": dead_letters.ROUTES,
     "workers": workers.ROUTES,
     "keys": keys.ROUTES,
+    "teams": teams.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

@@ -20,6 +20,7 @@ from tickwork.cli.next_command import next_command
 from tickwork.cli.output import say_lines, take_any_text
 from tickwork.cli.push_secret_command import push_secret_command
 from tickwork.cli.runs_commands import runs_group
+from tickwork.cli.teams_commands import teams_group
 from tickwork.cli.timers_commands import timers_group
 from tickwork.cli.verify_command import verify_command
 from tickwork.cli.worker_command import worker_command
@@ -83,6 +84,7 @@ for command in (
     runs_group,
     dead_letters_group,
     keys_group,
+    teams_group,
     next_command,
     cost_command,
     worker_command,

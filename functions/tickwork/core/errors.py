@@ -48,6 +48,21 @@ class BadSchedule(InvalidField):
     slug = "bad-schedule"
 
 
+class UnknownTeam(InvalidField):
+    """The team is not registered here, and teams have to be."""
+
+    title = "The team is not registered"
+    slug = "unknown-team"
+
+
+class InUse(CallerError):
+    """It cannot be deleted: something that is alive needs it."""
+
+    status = 409
+    title = "It is in use"
+    slug = "in-use"
+
+
 class NotFound(CallerError):
     """No such job, timer or run (or it belongs to another team)."""
 

@@ -27,10 +27,13 @@ HEARTBEAT = {
 }
 
 
+TEAM_SAYS = {"contact": "you, at this machine", "runbook": "docs/operations.md"}
+
+
 def register(api: ApiClient, batch: str) -> str:
     """Create the jobs, again is a no-op, and fresh holds; what came of it. A job that somebody has changed, as he is
     invited to, stays as he has made it, and nothing that the API refuses here is a reason not to go on."""
-    told = [_register_job(api, body) for body in (SETTLEMENT, HEARTBEAT)]
+    told = [*_register_team(api), *(_register_job(api, body) for body in (SETTLEMENT, HEARTBEAT))]
     try:
         created, cancelled = create_holds(api, batch)
         told.append(f"{created} reservation holds made, {cancelled} of them cancelled")
@@ -40,6 +43,15 @@ def register(api: ApiClient, batch: str) -> str:
     return "; ".join(
         [f"registered {jobs} job{'' if jobs == 1 else 's'}", *(line for line in told if line != REGISTERED)]
     )
+
+
+def _register_team(api: ApiClient) -> list[str]:
+    """What is to be said of it: nothing, unless it was refused. One that somebody has changed stays as it is."""
+    try:
+        api.call("PUT", f"/teams/{TEAM}", TEAM_SAYS)
+    except ApiRefused as error:
+        return [] if error.status == 409 else [f"team {TEAM} not: {plain(str(error))}"]
+    return []
 
 
 def _register_job(api: ApiClient, body: dict[str, Any]) -> str:

@@ -56,11 +56,12 @@ class Stage:
         self.things[UNKNOWN] = {
             name: text.replace(f"{OTHER}:", f"{UNKNOWN}:").replace(f"#{OTHER}#", f"#{UNKNOWN}#")
             for name, text in self.things[OTHER].items()
-        }
+        } | {"team": UNKNOWN}
         self.keys = {role: self._key(role) for role in ROLES}
 
     def _things(self, team: str) -> dict[str, str]:
         target = {"pool": "default", "handler": "h"}
+        self.do("PUT", f"/teams/{team}", {"contact": f"ann of {team}"})
         self.do("PUT", f"/calendars/{team}:days", {"dates": ["2026-12-25"]})
         self.do("POST", "/jobs", {"team": team, "name": "nightly", "schedule": SCHEDULE, "target": target})
         timer = self.do("POST", "/timers", {"team": team, "delay_s": 600, "target": target})
@@ -70,6 +71,7 @@ class Stage:
         key, _ = keys.create_key(self.ports, Wanted(team, "viewer", self._end()), LOCAL)
         ref = next(run["ref"] for run in self.do("GET", "/runs", team=team)["runs"] if run["job_id"] == due["timer_id"])
         return {
+            "team": team,
             "job_id": f"{team}:nightly",
             "timer_id": timer["timer_id"],
             "run": due["timer_id"],
@@ -129,6 +131,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "lease_runs": {"worker": "w", "max": 10},
         "create_key": {"team": team, "role": "viewer"},
         "rotate_key": {},
+        "put_team": {"contact": "bob", "version": 1},
+        "adopt_teams": {"contact": "ann"},
     }
     path = route.path
     for part in route.at:
@@ -192,7 +196,8 @@ def _ask(stage: Stage, route: AnyRoute, door: str, role: Role, team: str) -> Non
     elif not reaches_all and role not in grant.roles:
         assert (status, answer["type"]) == (403, "urn:tickwork:problem:forbidden")
     elif reaches_all or team == OWN or grant.team.kind in ("pool", "nowhere"):
-        assert status < 300 or team == UNKNOWN, answer
+        is_alive = route.name == "delete_team" and status == 409  # it has got past the wall
+        assert status < 300 or team == UNKNOWN or is_alive, answer
     elif grant.team.kind == "entries":
         assert status == 200
         assert all(_is_refused(one) for part in answer.values() for one in part), answer

@@ -49,6 +49,12 @@ COMMANDS: dict[str, list[str]] = {
     "keys list": ["--team", "payments"],
     "keys rotate": ["KEY"],
     "keys revoke": ["KEY"],
+    "teams create": ["billing", "--contact", "ann", "--route", "email=ann@example.org", "--quota", "jobs=5"],
+    "teams set": ["hostile", "--runbook", "r", "--quota", "jobs=none", "--quota", "keys=3"],
+    "teams show": ["hostile"],
+    "teams list": [],
+    "teams delete": ["spare"],
+    "teams adopt": ["--dry-run"],
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
@@ -103,6 +109,8 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     body = {"team": "payments", "name": "nightly", "schedule": {"cron": "0 2 * * *"}, "target": {"pool": "payments"}}
     client.post("/jobs", body | {"tolerance_s": 0, "exact_reason": "tested"})
     timer = client.post("/timers", {"team": "payments", "delay_s": 500, "target": {"pool": "payments", "handler": "x"}})
+    for team in ("hostile", "spare"):
+        client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
     client.call("PUT", "/calendars/payments:days", {"dates": ["2026-12-25"]})
     content = tmp_path / "days.json"
     content.write_text('{"dates": ["2026-12-25"]}')

@@ -10,10 +10,11 @@ from tickwork.api.cursors import after_name, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, TeamPage
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.work import json_text
-from tickwork.core.errors import AlreadyExists, BadSchedule, NotFound, PayloadTooLarge, VersionConflict
+from tickwork.core.errors import AlreadyExists, BadSchedule, NotFound, PayloadTooLarge, UnknownTeam, VersionConflict
 from tickwork.core.ids import split_job_id
 from tickwork.core.instants import iso_ms
 from tickwork.core.ledger.writes import Item
+from tickwork.flows.access import registry
 from tickwork.flows.jobs import calendars
 
 
@@ -22,7 +23,11 @@ def put_calendar(call: Call[CalendarIn, NoQuery]) -> tuple[int, CalendarShown]:
     team, name = split_job_id(call.path["calendar_id"], "calendar_id")
     spec = call.body.model_dump(exclude={"version"}, exclude_defaults=True)
     json_text(spec, "calendar")
-    return 200, _view(calendars.put_calendar(call.ports, team, name, spec, call.body.version))
+    if call.body.version is None:
+        registry.check_team(call.ports, team)
+    item = calendars.put_calendar(call.ports, team, name, spec, call.body.version)
+    registry.note_teams(call.ports, [team])
+    return 200, _view(item)
 
 
 def get_calendar(call: Call[NoBody, NoQuery]) -> tuple[int, CalendarShown]:
@@ -66,7 +71,7 @@ ROUTES = (
         NoQuery,
         CalendarShown,
         at=_AT,
-        errors=(NotFound, AlreadyExists, VersionConflict, BadSchedule, PayloadTooLarge),
+        errors=(NotFound, AlreadyExists, VersionConflict, BadSchedule, PayloadTooLarge, UnknownTeam),
     ),
     Route("GET", "/calendars/{calendar_id}", get_calendar, NoBody, NoQuery, CalendarShown, at=_AT, errors=(NotFound,)),
     Route("GET", "/calendars", list_calendars, NoBody, TeamPage, CalendarsPage),

@@ -39,6 +39,7 @@ from tickwork.core.errors import (
     NotFound,
     PayloadTooLarge,
     TooLate,
+    UnknownTeam,
     VersionConflict,
 )
 from tickwork.core.ids import check_slug, job_id_of
@@ -56,6 +57,7 @@ from tickwork.core.schedule import (
     warnings_of,
 )
 from tickwork.core.schedule.shown.preview import as_rows
+from tickwork.flows.access import registry
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
@@ -78,9 +80,11 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     if before is not None:
         again = schedule_again(before, body.schedule)
         return 200, _answer(ports, before, _warnings(ports, body.schedule, again))
+    registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new)
+    registry.note_teams(ports, [job.team])
     return 201 if is_new else 200, _answer(ports, job, _warnings(ports, body.schedule, schedule))
 
 
@@ -237,7 +241,7 @@ ROUTES = (
         NoQuery,
         JobAnswer,
         {201: "It is registered.", 200: "It was registered before, with the same content."},
-        errors=(AlreadyExists, BadSchedule, PayloadTooLarge),
+        errors=(AlreadyExists, BadSchedule, PayloadTooLarge, UnknownTeam),
     ),
     Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, NoQuery, JobShown, at=_AT, errors=(NotFound,)),

@@ -10,10 +10,10 @@ from tickwork.api.keys.bodies import KeyIn, KeysQuery, RotateIn
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.core.access.actors import ROLES
 from tickwork.core.access.api_keys import ApiKey, check_key_id
-from tickwork.core.errors import Forbidden, InvalidField, NotFound, TooMany
+from tickwork.core.errors import Forbidden, InvalidField, NotFound, TooMany, UnknownTeam
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import DAY_MS, iso_ms
-from tickwork.flows.access import keys
+from tickwork.flows.access import keys, registry
 from tickwork.flows.access.keys import Wanted
 
 
@@ -24,8 +24,11 @@ def create_key(call: Call[KeyIn, NoQuery]) -> tuple[int, NewKey]:
     """
     body = call.body
     check_slug(body.team, "team")
+    registry.check_team(call.ports, body.team)
     wanted = Wanted(body.team, body.role, _end_in(call, body.expires_in_days), body.name, tuple(body.pools))
-    return 201, _new(call, *keys.create_key(call.ports, wanted, call.actor))
+    made = keys.create_key(call.ports, wanted, call.actor)
+    registry.note_teams(call.ports, [body.team])
+    return 201, _new(call, *made)
 
 
 def list_keys(call: Call[NoBody, KeysQuery]) -> tuple[int, KeysAnswer]:
@@ -86,7 +89,16 @@ _AT = (
 )
 
 ROUTES = (
-    Route("POST", "/keys", create_key, KeyIn, NoQuery, NewKey, {201: "It is made."}, errors=(TooMany, Forbidden)),
+    Route(
+        "POST",
+        "/keys",
+        create_key,
+        KeyIn,
+        NoQuery,
+        NewKey,
+        {201: "It is made."},
+        errors=(TooMany, Forbidden, UnknownTeam),
+    ),
     Route("GET", "/keys", list_keys, NoBody, KeysQuery, KeysAnswer),
     Route(
         "POST",

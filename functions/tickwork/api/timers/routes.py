@@ -31,10 +31,12 @@ from tickwork.core.errors import (
     OutcomeUnknown,
     PayloadTooLarge,
     TooLate,
+    UnknownTeam,
 )
 from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import DAY_MS, LATEST_INSTANT_MS
 from tickwork.core.ledger.lifecycle import FORGOTTEN
+from tickwork.flows.access import registry
 from tickwork.flows.audit import history
 from tickwork.flows.audit.history import EndsOf, Filter
 from tickwork.flows.runs import timers
@@ -50,7 +52,7 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
     """
     ports, body = call.ports, call.body
     try:
-        new = new_timer(body, ports.layout, ports.clock.now_ms(), call.traceparent)
+        new = _new(call, body, ports.clock.now_ms())
     except CallerError:
         check_slug(body.team, "team")
         (before,) = _created_before(ports, [body])
@@ -58,6 +60,7 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
             raise
         return 200, _answer(ports, body, before)
     (created,) = timers.create_timers(ports, [new])
+    registry.note_teams(ports, [body.team])
     return 201 if created.is_new else 200, _answer(ports, body, created)
 
 
@@ -75,6 +78,12 @@ def create_timers(call: Call[TimersIn, NoQuery]) -> tuple[int, TimersAnswer]:
     return status, {"timers": [_told(call.ports, body, fate) for body, fate in zip(bodies, fates, strict=True)]}
 
 
+def _new[B: TimerIn | TimersIn](call: Call[B, NoQuery], body: TimerIn, now_ms: int) -> NewTimer:
+    new = new_timer(body, call.ports.layout, now_ms, call.traceparent)
+    registry.check_team(call.ports, body.team)
+    return new
+
+
 def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | CallerError]:
     """What becomes of each: known by its key before anything is asked of its time, else too late, else created."""
     ports, now_ms = call.ports, call.ports.clock.now_ms()
@@ -87,12 +96,13 @@ def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | 
             continue
         with fields_under(f"timers.{index}"):
             try:
-                new[index] = new_timer(body, ports.layout, now_ms, call.traceparent)
+                new[index] = _new(call, body, now_ms)
             except CallerError as error:
                 if not has_passed(error):
                     raise
                 fates[index] = error
     fates |= zip(new, timers.create_each(ports, list(new.values())), strict=True)
+    registry.note_teams(ports, {bodies[index].team for index in new})
     for index, fate in fates.items():
         if isinstance(fate, CallerError):
             fate.field = f"timers.{index}.{fate.field}"
@@ -204,7 +214,7 @@ _AT = (
         lambda text, _: split_job_id(text, "timer_id"),
     ),
 )
-_REFUSED = (AlreadyExists, BadSchedule, PayloadTooLarge)
+_REFUSED = (AlreadyExists, BadSchedule, PayloadTooLarge, UnknownTeam)
 
 ROUTES = (
     Route(

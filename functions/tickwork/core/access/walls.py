@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tickwork.core.access.actors import PLATFORM_TEAM
+from tickwork.core.access.teams import RULES
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import (
     CALENDARS,
@@ -50,7 +51,7 @@ TEAM_OF: Mapping[str, _TeamOf] = {
     PAYLOADS.name: _before(":", "payload_id"),
     RESOURCES.name: _before("#", "resource"),
     KEYS.name: _before(":", "key_id"),
-    TEAMS.name: lambda key: str(key["team"]),
+    TEAMS.name: lambda key: NOBODYS if key["cell"] == RULES else str(key["team"]).partition("#")[0],
     LEASES.name: _of_service,
     SET_ASIDE.name: _of_service,
     PASSES.name: _of_service,

@@ -17,6 +17,9 @@
 | run that waits for a slot | resources | `team#name` | `~wait#due_ms#hash of its ref` | a start that found none; the start that finds one, or who would wake it, deletes it | start; the end of an attempt | time to live |
 | bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
 | team of which a run has ended badly | teams | `cell` | `team` | who ends it, audit | lists over all teams | teams |
+| team | teams | `@teams` | `team` | API | API (creations) | teams |
+| team that is not registered and has created something | teams | `@seen` | `team` | API, reconciler | API (`teams adopt`) | teams |
+| what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |

@@ -19,6 +19,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Committed, Put, Write
+from tickwork.flows.access import registry
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
@@ -75,6 +76,8 @@ def create_each(ports: Ports, timers: Sequence[NewTimer]) -> list[Fate]:
     """Create one-shots, each with a fate of its own: made, made before by the same request, refused for its client key,
     or not known to be made because the tables are busy. After the first of those the others are not tried: each would
     take the patience of seconds. What was made is seen to by the creator's rule; raises the WorldError of that."""
+    for team in sorted({timer.team for timer in timers}):
+        registry.keep_mark(ports, team, max(timer.fire_at_ms for timer in timers if timer.team == team))
     keys = [_place(ports, timer) for timer in timers]
     creating.prepare_slices(ports, keys)
     fates: list[Fate] = []

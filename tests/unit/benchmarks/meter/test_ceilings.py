@@ -7,7 +7,10 @@ from benchmarks import cost, idle
 from benchmarks.meter.bill import READS, SQS, WRITES, usd
 from benchmarks.world import World, make_world
 
+from tickwork.core.access.actors import LOCAL
+from tickwork.core.access.teams import TeamContent
 from tickwork.core.ledger.work import Work
+from tickwork.flows.access import teams
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.runs import timers
 from tickwork.ports import Layout
@@ -51,6 +54,17 @@ def test_an_occurrence_of_a_job_writes_eight_times_and_its_share_of_the_fence(wo
 def test_a_near_timer_alone_costs_its_creator_one_read(world: World) -> None:
     cost.create(world, 20, 100, 1, ahead_s=600)
     assert world.bill.by_step["create"] == {WRITES: 20, READS: 20}
+
+
+def test_the_mark_of_a_registered_team_costs_a_write_a_minute_at_most(world: World) -> None:
+    teams.put_team(world.ports, "payments", TeamContent(contact="ann"), None, LOCAL)
+    world.bill.by_step.clear()
+    for _ in range(10):
+        cost.create(world, 20, 100, 1, ahead_s=600)
+        world.clock.sleep_ms(6_000)
+    assert world.bill.by_step["create"][WRITES] == 200
+    marks = world.bill.by_step["(first look at the team)"][WRITES]
+    assert 1 <= marks <= 2
 
 
 def test_an_idle_month_of_dev_settings_costs_less_than_a_dollar() -> None:

@@ -1,0 +1,70 @@
+"""Teams as answers show them."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from tickwork.api.answers import Cursor, Moment
+
+
+class PagerRouteShown(TypedDict):
+    """A way to reach whoever answers for the team."""
+
+    kind: str
+    address: str
+
+
+class QuotasShown(TypedDict):
+    """What the team may use at the most; null: there is no bound."""
+
+    creates_per_s: int | None
+    pending_timers: int | None
+    jobs: int | None
+    payload_bytes: int | None
+    keys: int | None
+
+
+class SharedShown(TypedDict):
+    """A resource of the team that others may use with it."""
+
+    resource: str
+    teams: list[str]
+
+
+class TeamShown(TypedDict):
+    """A registered team."""
+
+    team: str
+    version: int
+    contact: str
+    runbook: str
+    routes: list[PagerRouteShown]
+    defaults: dict[str, Any]
+    weight: int
+    quotas: QuotasShown
+    shared: list[SharedShown]
+    created_at: Moment
+    created_by: str
+    changed_at: Moment
+    changed_by: str
+
+
+class TeamsPage(TypedDict):
+    teams: list[TeamShown]
+    """By name."""
+    cursor: Cursor
+
+
+class DeletedTeam(TypedDict):
+    team: str
+    deleted: bool
+
+
+class AdoptedTeams(TypedDict):
+    teams: list[str]
+    """Those that were registered by this request; with `dry_run`, that would be."""
+    dry_run: bool
+    more: bool
+    """There are more: repeat the request."""
+    unknown_refused: bool
+    """Whether what teams create that are not registered is refused."""

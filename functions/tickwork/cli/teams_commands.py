@@ -1,0 +1,190 @@
+"""`tickwork teams`: create, set, show, list, delete, adopt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
+from tickwork.client import ApiClient, path_of
+
+QUOTAS = ("creates_per_s", "pending_timers", "jobs", "payload_bytes", "keys")
+CALLS_MAX = 100
+"""Of adopting: each registers a thousand."""
+_KINDS = ("webhook", "topic", "email")
+
+
+@click.group("teams")
+def teams_group() -> None:
+    """Teams: who answers for them, where they are paged, what they may use."""
+
+
+def _with_content[F: Callable[..., Any]](command: F) -> F:
+    """The options that say what a team is."""
+    for option in reversed(
+        (
+            click.option("--contact", help="Who answers for it."),
+            click.option("--runbook", help="Where it is written what to do when its jobs fail."),
+            click.option(
+                "--route",
+                "routes",
+                multiple=True,
+                metavar="KIND=ADDRESS",
+                help="Where it is paged: webhook=URL, topic=ARN or email=ADDRESS; may be given several times.",
+            ),
+            click.option("--weight", type=int, help="Its part of what all teams want at once [1]."),
+            click.option(
+                "--quota", "quotas", multiple=True, metavar="NAME=NUMBER", help=f"A bound: {', '.join(QUOTAS)}."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@teams_group.command("create")
+@click.argument("team")
+@_with_content
+@with_api_options
+def create(team: str, api: str | None, as_json: bool, **content: Any) -> None:
+    """Register TEAM. Again with the same content is a no-op."""
+    body = _content(**content)
+    if "contact" not in body:
+        raise click.UsageError("say who answers for it: --contact")
+    _show_put(ApiClient(api).call("PUT", path_of("teams", team), body), as_json=as_json)
+
+
+@teams_group.command("set")
+@click.argument("team")
+@_with_content
+@with_api_options
+def set_(team: str, api: str | None, as_json: bool, **content: Any) -> None:
+    """Change what is given of TEAM, and nothing else. Routes that are given replace those there are."""
+    client, given = ApiClient(api), _content(**content)
+    standing = client.get(path_of("teams", team))
+    kept = {name: standing[name] for name in ("version", "contact", "runbook", "defaults", "weight", "shared")}
+    kept["routes"] = [{"kind": one["kind"], "address": one["address"]} for one in standing["routes"]]
+    kept["quotas"] = {name: value for name, value in standing["quotas"].items() if value is not None}
+    given["quotas"] = kept["quotas"] | given.get("quotas", {})
+    _show_put(client.call("PUT", path_of("teams", team), kept | given), as_json=as_json)
+
+
+@teams_group.command("show")
+@click.argument("team")
+@with_api_options
+def show(team: str, api: str | None, as_json: bool) -> None:
+    """A team, whole."""
+    found = ApiClient(api).get(path_of("teams", team))
+    if as_json:
+        show_json(found)
+        return
+    facts: dict[str, object] = {name: found[name] or None for name in ("team", "version", "contact", "runbook")}
+    facts |= {f"paged by {one['kind']}": one["address"] for one in found["routes"]} or {"paged by": None}
+    facts |= {"weight": found["weight"], "defaults": found["defaults"] or None}
+    facts |= {f"quota {name}": value for name, value in found["quotas"].items() if value is not None}
+    facts |= {f"shares {one['resource']}": ", ".join(one["teams"]) for one in found["shared"]}
+    facts |= {"registered": f"{found['created_at']} by {found['created_by']}"}
+    facts |= {"changed": f"{found['changed_at']} by {found['changed_by']}"}
+    show_facts(facts)
+
+
+@teams_group.command("list")
+@with_api_options
+def list_(api: str | None, as_json: bool) -> None:
+    """The registered teams: with a team's own credential that one alone."""
+    found = ApiClient(api).get_all("/teams", "teams")
+    if as_json:
+        show_json(found)
+        return
+    columns = {
+        "TEAM": lambda one: one["team"],
+        "CONTACT": lambda one: one["contact"],
+        "PAGED BY": lambda one: ", ".join(route["kind"] for route in one["routes"]) or None,
+        "WEIGHT": lambda one: one["weight"],
+        "CHANGED": lambda one: one["changed_at"],
+    }
+    show_table(found, columns, "no team is registered")
+
+
+@teams_group.command("delete")
+@click.argument("team")
+@with_api_options
+def delete(team: str, api: str | None, as_json: bool) -> None:
+    """Delete a team of which nothing lives: no job, calendar, valid key or pending timer."""
+    answer = ApiClient(api).delete(path_of("teams", team))
+    if as_json:
+        show_json(answer)
+    else:
+        say(f"team {team} is deleted")
+
+
+@teams_group.command("adopt")
+@click.option("--contact", default="not said yet", show_default=True, help="Who answers for them until they say so.")
+@click.option("--dry-run", is_flag=True, help="Only say which teams would be registered.")
+@click.option("--keep-open", is_flag=True, help="Register them, and go on accepting what unknown teams create.")
+@click.option("--reopen", is_flag=True, help="Accept again what unknown teams create.")
+@with_api_options
+def adopt(*, contact: str, dry_run: bool, keep_open: bool, reopen: bool, api: str | None, as_json: bool) -> None:
+    """Register every team that has been seen creating something, and refuse unknown ones from then on."""
+    refusing = False if reopen else None if keep_open else True
+    body: dict[str, Any] = {"contact": contact, "dry_run": dry_run}
+    if refusing is not None:
+        body["refuse_unknown"] = refusing
+    client, teams, answer = ApiClient(api), [], {}
+    for _ in range(CALLS_MAX):
+        answer = client.post("/teams:adopt", body)
+        teams += answer["teams"]
+        if dry_run or not answer["more"]:
+            break
+    if as_json:
+        show_json({**answer, "teams": teams})
+        return
+    _show_adopted(teams, answer, refusing=refusing)
+
+
+def _show_adopted(teams: Sequence[str], answer: Any, *, refusing: bool | None) -> None:
+    for team in teams:
+        say(team)
+    done = "would be registered" if answer["dry_run"] else "are registered now"
+    say(f"{len(teams)} {done}{', and there are more' if answer['more'] else ''}", err=True)
+    if answer["dry_run"] and refusing is not None and refusing != answer["unknown_refused"]:
+        say(f"unknown teams would be {'refused' if refusing else 'accepted'} from then on", err=True)
+    else:
+        say(f"unknown teams are {'refused' if answer['unknown_refused'] else 'accepted'}", err=True)
+
+
+def _content(
+    contact: str | None, runbook: str | None, routes: Sequence[str], weight: int | None, quotas: Sequence[str]
+) -> dict[str, Any]:
+    """The fields of a team that were given."""
+    body: dict[str, Any] = {"contact": contact, "runbook": runbook, "weight": weight}
+    body = {name: value for name, value in body.items() if value is not None}
+    if routes:
+        body["routes"] = [_route(text) for text in routes]
+    if quotas:
+        body["quotas"] = dict(_quota(text) for text in quotas)
+    return body
+
+
+def _route(text: str) -> dict[str, str]:
+    kind, equals, address = text.partition("=")
+    if kind not in _KINDS or not equals:
+        raise click.UsageError(f"--route {text!r}: write {'=..., '.join(_KINDS)}=...")
+    return {"kind": kind, "address": address}
+
+
+def _quota(text: str) -> tuple[str, int | None]:
+    """`none` takes a bound away."""
+    name, _, number = text.partition("=")
+    if name not in QUOTAS or not (number == "none" or (number.isascii() and number.isdigit())):
+        raise click.UsageError(f"--quota {text!r}: write {QUOTAS[0]}=100 ({', '.join(QUOTAS)}), or =none")
+    return name, None if number == "none" else int(number)
+
+
+def _show_put(answer: Any, *, as_json: bool) -> None:
+    if as_json:
+        show_json(answer)
+    else:
+        say(f"team {answer['team']} is at version {answer['version']}")

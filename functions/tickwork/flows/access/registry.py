@@ -1,0 +1,114 @@
+"""What processes know of teams: read from the table `teams`, remembered for a while, and asked anew before a refusal.
+
+A creation costs no read while its process has asked in the last `TRUSTED_MS`, and no write but the mark's now and then.
+Protects: a team that was registered a second ago is known; no timer of a registered team lies behind its mark; a table
+that is busy keeps nobody from creating what he may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tickwork.core.access import teams
+from tickwork.core.access.actors import PLATFORM_TEAM
+from tickwork.core.errors import UnknownTeam, WorldError
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.tables import TEAMS
+from tickwork.core.ledger.values import whole
+from tickwork.core.ledger.writes import Committed, Is, Item
+from tickwork.flows.ledger.commit import commit
+from tickwork.ports import Ports, Remembered
+
+TRUSTED_MS = 30 * SECOND_MS
+REMEMBERED_MAX = 2_000
+"""Items that a process remembers. Beyond it all are forgotten, and read again when they are asked for."""
+MARK_TRIES_MAX = 3
+
+
+def check_team(ports: Ports, team: str, field: str = "team") -> None:
+    """UnknownTeam when the team is not registered, and has to be. Before it creates something."""
+    if team == PLATFORM_TEAM:
+        return
+    try:
+        may_create = _may_create(ports, team)
+    except WorldError as error:
+        ports.signals.log("team_not_checked", team=team, error=repr(error))
+        return
+    if not may_create:
+        raise UnknownTeam(
+            f"there is no team {team!r} here",
+            field=field,
+            remedy=f"check its name, or have the platform's team register it (`tickwork teams create {team}`)",
+        )
+
+
+def _may_create(ports: Ports, team: str) -> bool:
+    # The third is for `note_teams`, so that the two together are one read.
+    registered, refused, _ = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED, teams.seen_key(team)])
+    if registered is not None or refused is None:
+        return True
+    registered, refused = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED], anew=True)
+    return registered is not None or refused is None
+
+
+def note_teams(ports: Ports, names: Iterable[str]) -> None:
+    """Note those of these teams that are not registered, for `adopt`: by who has created something of theirs, or walks
+    over what there is."""
+    for team in sorted(set(names) - {PLATFORM_TEAM}):
+        try:
+            registered, seen = read(ports, [teams.team_key(team), teams.seen_key(team)])
+            if registered is None and seen is None:
+                _note(ports, team)
+        except WorldError as error:
+            ports.signals.log("team_not_noted", team=team, error=repr(error))
+
+
+def _note(ports: Ports, team: str) -> None:
+    put = teams.seen(team, ports.clock.now_ms())
+    ports.store.commit([put])  # a refusal is another process that was first
+    remember(ports, put.item, put.item)
+
+
+def keep_mark(ports: Ports, team: str, fire_at_ms: int) -> None:
+    """See to it that a timer of the team which fires then will lie before its mark. Before it is written."""
+    key = teams.team_key(team)
+    (item,) = read(ports, [key])
+    for _ in range(MARK_TRIES_MAX):
+        if item is None or not teams.needs_mark(_mark(item), fire_at_ms):
+            return  # one that is not registered has none
+        result = commit(ports, teams.moved_mark(key, fire_at_ms, ports.clock.now_ms(), Is("team", team)))
+        item = result.item if isinstance(result, Committed) else result.only
+        remember(ports, key, item)
+
+
+def _mark(item: Item) -> int:
+    try:
+        return whole(item.get("pending_until_ms", 0))
+    except ValueError as error:
+        raise Unreadable(f"team {item.get('team')!r}: {error}") from error
+
+
+def read(ports: Ports, keys: list[Item], *, anew: bool = False) -> list[Item | None]:
+    """Items of the table `teams`, those that were read lately as they were then: in one call for all others."""
+    now_ms = ports.clock.monotonic_ms()
+    known = {} if anew else {place: found for key in keys if (found := ports.registry.get(place := _place(key)))}
+    fresh = {place: one.item for place, one in known.items() if now_ms - one.asked_at_ms < TRUSTED_MS}
+    missing = [key for key in keys if _place(key) not in fresh]
+    if missing:
+        for key, item in zip(missing, ports.store.get_many(TEAMS, missing), strict=True):
+            remember(ports, key, item, now_ms)
+            fresh[_place(key)] = item
+    return [fresh[_place(key)] for key in keys]
+
+
+def remember(ports: Ports, key: Item, item: Item | None, asked_at_ms: int | None = None) -> None:
+    """What a process knows from now on. What it has just written is as good as read."""
+    if len(ports.registry) >= REMEMBERED_MAX:
+        ports.registry.clear()
+    asked_at_ms = ports.clock.monotonic_ms() if asked_at_ms is None else asked_at_ms
+    ports.registry[_place(key)] = Remembered(item, asked_at_ms)
+
+
+def _place(key: Item) -> tuple[str, str]:
+    return str(key["cell"]), str(key["team"])

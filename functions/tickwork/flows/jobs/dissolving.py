@@ -1,0 +1,64 @@
+"""Deleting a team: refused while anything of it lives.
+
+Protects: nothing is deleted but the team's own item, and what is stored goes on firing. What counts as alive is what
+can be told at a bounded price: jobs, calendars and keys by their indexes, timers by the team's mark.
+"""
+
+from __future__ import annotations
+
+from tickwork.core.access import teams
+from tickwork.core.access.actors import Actor
+from tickwork.core.access.teams import Team
+from tickwork.core.errors import Conflict, InUse
+from tickwork.core.instants import iso
+from tickwork.core.ledger.writes import Committed
+from tickwork.flows.access import keys, registry
+from tickwork.flows.access.teams import get_team
+from tickwork.flows.jobs import calendars, registering
+from tickwork.flows.ledger.commit import commit
+from tickwork.ports import Ports
+
+DELETE_TRIES_MAX = 3
+PAGES_MAX = 20
+"""Of a team's jobs, deleted ones among them, that are looked through for one that is there."""
+
+
+def delete_team(ports: Ports, name: str, actor: Actor) -> None:
+    """NotFound, or InUse saying what of the team still lives."""
+    for _ in range(DELETE_TRIES_MAX):
+        team = get_team(ports, name)
+        if alive := _alive(ports, team):
+            raise InUse(
+                f"team {name} has {alive}",
+                field="team",
+                remedy="delete, cancel or revoke what it has; what fires later has to be waited for",
+            )
+        if isinstance(commit(ports, teams.deletion(team), teams.forgetting(name)), Committed):
+            registry.remember(ports, teams.team_key(name), None)
+            ports.signals.log("team_deleted", team=name, by=actor.name)
+            return
+    raise Conflict(f"team {name} was changed {DELETE_TRIES_MAX} times meanwhile")
+
+
+def _alive(ports: Ports, team: Team) -> str:
+    """What of a team lives; empty: nothing."""
+    name, now_ms = team.team, ports.clock.now_ms()
+    if _has_jobs(ports, name):
+        return "jobs"
+    if calendars.list_calendars(ports, name, limit=1, after=None)[0]:
+        return "calendars"
+    if any(key.status_at(now_ms) == "valid" for key in keys.list_keys(ports, name)):
+        return "API keys that are valid"
+    if team.pending_until_ms > now_ms:
+        return f"timers that may be pending until {iso(team.pending_until_ms)}"
+    return ""
+
+
+def _has_jobs(ports: Ports, team: str) -> bool:
+    """A team with more deleted jobs than are looked through counts as one that has some."""
+    after: str | None = None
+    for _ in range(PAGES_MAX):
+        found, after = registering.list_jobs(ports, team, limit=100, after=after)
+        if found or after is None:
+            return bool(found)
+    return True
