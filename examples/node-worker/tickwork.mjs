@@ -24,6 +24,8 @@ export class Interrupted extends Error {}
 
 const SAYS_TOO_MUCH = new Set([400, 413, 422]); // refusals of what is said, and not of who says it
 
+const UNDECIDED = new Set(["busy", "contended", "unreadable"]); // reasons that say nothing of the run: ask again
+
 class Refused extends Error {
   constructor(status, text) {
     super(`${status}: ${text}`);
@@ -140,7 +142,7 @@ export class Worker {
         clearTimeout(end);
         end = this.#stopAt(lease, run, stop);
       }
-      if (!answer.accepted && (answer.reason !== "busy" || failed >= 2)) stop.abort(new LeaseLost(run.run_id));
+      if (!answer.accepted && (!UNDECIDED.has(answer.reason) || failed >= 2)) stop.abort(new LeaseLost(run.run_id));
     }
     clearTimeout(end);
   }
@@ -164,7 +166,7 @@ export class Worker {
       try {
         const entry = { ref: run.ref, token: run.token, receipt: run.receipt, outcome, error, error_class: errorClass };
         const answer = (await this.#post("/runs:complete", { runs: [entry] }, 10_000)).runs[0];
-        if (answer.accepted || (answer.reason !== "busy" && answer.reason !== "contended")) return;
+        if (answer.accepted || !UNDECIDED.has(answer.reason)) return;
       } catch (failure) {
         this.log(`complete failed: ${failure.message}`);
         if (failure instanceof Refused && SAYS_TOO_MUCH.has(failure.status)) {

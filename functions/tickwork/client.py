@@ -214,11 +214,16 @@ def _signed(method: str, url: str, body: bytes | None, headers: dict[str, str]) 
     import boto3
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
+    from botocore.exceptions import BotoCoreError
 
-    session = boto3.Session()
-    credentials = session.get_credentials()
+    request = AWSRequest(method=method, url=url, data=body, headers=headers)
+    try:
+        session = boto3.Session()
+        credentials = session.get_credentials()
+        if credentials is not None:
+            SigV4Auth(credentials, "execute-api", session.region_name or "us-east-1").add_auth(request)
+    except (BotoCoreError, RuntimeError) as error:  # RuntimeError: renewed, and expired all the same
+        raise ApiUnreachable(f"AWS gives no credentials to sign with now: {error}") from error
     if credentials is None:
         raise ApiUnreachable("the API wants signed requests, and there are no AWS credentials: configure some")
-    request = AWSRequest(method=method, url=url, data=body, headers=headers)
-    SigV4Auth(credentials, "execute-api", session.region_name or "us-east-1").add_auth(request)
     return dict(request.headers.items())

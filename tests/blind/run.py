@@ -5,7 +5,8 @@
 A bug is caught when its net ends with an error: a violation, a failing test, a crash. Before any bug is planted the
 nets have to pass on the code as it is, or what they say of a bug means nothing. One that runs out of time is told as
 such, and is not caught. With a map (`tests.blind.reaching`) the simulator leaves out the seeds that never come to the
-changed statement, and `--seeds` says how many of the others are tried. Knows nothing of what the nets check.
+changed statement, and `--seeds` says how many of the others are tried; with one of the tests
+(`tests.blind.reaching_tests`) so do they. Knows nothing of what the nets check.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.blind.reaching import Map, changed_lines
+from tests.blind.reaching_tests import UNIT_PATHS, TestMap
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LEFT_OUT: Final = shutil.ignore_patterns(".git", ".venv*", ".tickwork", "node_modules", "cdk.out", "build", ".*_cache")
 """What a copy does without: the environment is the one that this runs in."""
-UNIT_PATHS: Final = ("tests/unit", "tests/histories", "tests/scenarios")
 CAUGHT, MISSED, TIMED_OUT = "caught", "missed", "timed out"
 OUTPUT_CHARS_MAX: Final = 2_000
 """Of a net's output in the results: its end, which says why."""
@@ -80,6 +81,7 @@ class Nets:
     seeds: int
     timeout_s: int
     map: Map | None = None
+    tests: TestMap | None = None
 
     def command(self, net: str, copy: Path, bug: Bug | None) -> list[str]:
         if net == "simulator" and self.map is not None and bug is not None:
@@ -89,7 +91,17 @@ class Nets:
             return [sys.executable, "-m", "tests.simulator", *seeds]
         if net == "actions":
             return [sys.executable, "-m", "tests.actions", "--seeds", str(self.seeds), "--differences", "1"]
-        return [sys.executable, "-m", "pytest", *UNIT_PATHS, "-x", "-q", "-p", "no:cacheprovider"]
+        which = UNIT_PATHS if self.tests is None or bug is None else (f"@{self._tests(copy, bug, self.tests)}",)
+        return [sys.executable, "-m", "pytest", *which, "-x", "-q", "-p", "no:cacheprovider"]
+
+    @staticmethod
+    def _tests(copy: Path, bug: Bug, known: TestMap) -> Path:
+        """A file with the tests to try; those of no package in particular, where none comes to the bug."""
+        text = (ROOT / bug.file).read_text()
+        tests = known.tests_of(bug.file, text, changed_lines(text, bug.before, bug.after))
+        path = copy / "tests.txt"
+        path.write_text("\n".join(tests or UNIT_PATHS))
+        return path
 
     def _chosen(self, copy: Path, bug: Bug, known: Map) -> Path:
         """A file with the seeds to try. What must be seen is judged only where all that come to the bug are tried."""
@@ -168,6 +180,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--timeout-s", type=int, default=1_800, help="of one net for one bug")
     parser.add_argument("--skip-clean", action="store_true", help="do not run the nets on the code as it is first")
     parser.add_argument("--map", type=Path, help="which seeds come to which line, at the commit as it is")
+    parser.add_argument("--tests-map", type=Path, help="which tests come to which line, at the commit as it is")
     parser.add_argument("--json", type=Path, help="where the results go (default: beside the list)")
     return parser.parse_args(given)
 
@@ -184,7 +197,8 @@ def main(given: Sequence[str] | None = None) -> int:
         print(error)
         return 2
     names = ("simulator", "unit") if options.nets == "all" else (options.nets,)
-    nets = Nets(options.seeds, options.timeout_s, Map.read(options.map) if options.map else None)
+    tests = TestMap.read(options.tests_map) if options.tests_map else None
+    nets = Nets(options.seeds, options.timeout_s, Map.read(options.map) if options.map else None, tests)
     if not bugs or (not options.skip_clean and any(one.outcome != MISSED for one in _try_one(nets, names, None))):
         print("there is no such bug" if not bugs else "the nets do not pass on the code as it is")
         return 2

@@ -7,11 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from tests.scenarios.stage import NOW_MS, Stage, Workers
+from tests.scenarios.stage import NOW_MS, Killed, Stage, Workers
+from tickwork.core.dispatch.slices import LEASE_TTL_MS
 from tickwork.core.ids import shard_of
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch import live
 from tickwork.flows.runs import timers
 from tickwork.ports import Layout
 
@@ -85,6 +87,36 @@ def test_a_chain_that_comes_to_an_earlier_shard_while_an_outage_is_caught_up_goe
     stranded = [run.key.ref for run in stage.runs() if run.status == "pending" and run.key.fire_at_ms < stage.at_ms]
     assert not stranded, "what the cursor has passed was sent"
     assert len(workers.started) == len(set(workers.started)) >= 12 * 36
+
+
+def test_a_window_that_dies_while_chains_move_leaves_no_occurrence_in_a_shard_it_had_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """no-lost-timer: the occurrence that it fired has ended when its successor comes, and the next of its chain lies in
+    the same minute, in a shard before the place that it had come to."""
+    monkeypatch.setattr(live, "PAGE_ITEMS_MAX", 2)
+    old, new = Layout(shards=16, slices=1, pools=("default",)), Layout(shards=4, shards_before=16, slices=1)
+    stage = Stage(old)
+    job_id = next(f"shop:every-5-s-{n}" for n in range(100) if shard_of(f"shop:every-5-s-{n}", 16) >= 12)
+    stage.job(job_id.partition(":")[2], {"rate": "5 seconds"}, catch_up=CatchUp("all"))
+    stage.timers(30, NOW_MS + 4 * SECOND_MS)
+    stage.at_ms += 13 * SECOND_MS
+    stage.layout = new
+
+    def kill() -> None:
+        raise Killed
+
+    dying = stage.process()
+    dying.after(lambda call: call.verb == "send" and any(job_id in one.body for one in call.detail), kill)
+    with pytest.raises(Killed):
+        dying.window()
+    workers = stage.work()
+    stage.at_ms += LEASE_TTL_MS
+    stage.process().window()
+    stage.work(workers)
+
+    stranded = [run.key.ref for run in stage.runs() if run.status == "pending" and run.key.fire_at_ms < stage.at_ms]
+    assert not stranded, "what the cursor has passed was sent"
 
 
 def test_a_one_shot_of_the_old_layout_can_still_be_read_and_cancelled_by_its_id() -> None:

@@ -91,6 +91,7 @@ def push(world: World, messages: list[Message]) -> None:
     def body(process: Process) -> None:
         pusher = Pusher(SimPoster(process, world), ("secret",))
         batch = {str(message.id): InMessage(str(message.id), message.body) for message in messages}
+        world.checks.ledger.carries(process, messages[0].body)
         kept = pushing.push_batch(process.ports, pusher, PUSH_POOL, batch)
         if kept:
             process.gave_up = True
@@ -98,6 +99,7 @@ def push(world: World, messages: list[Message]) -> None:
             world.checks.answered(process)
         for message in messages:
             if str(message.id) not in kept:
+                world.checks.ledger.given_up(process, message.body)
                 queue.delete(message.id)
 
     Process(world, "pusher", body)

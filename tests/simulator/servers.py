@@ -65,6 +65,7 @@ def _serve(world: World, kind: str, flow: Callable[[Process], object]) -> None:
 def scan(world: World, messages: list[Message]) -> None:
     """One invocation of the scanner with a batch of ticks; the event source deletes those that are done."""
     queue = world.queues["ticks"]
+    received = {message.id: (message.receives, message.visible_at_ms) for message in messages}
 
     def body(process: Process) -> None:
         budget_ms = _BUDGET_MS
@@ -73,6 +74,7 @@ def scan(world: World, messages: list[Message]) -> None:
         held = {str(message.id): message.received for message in messages}
         again = TickBatch(process.ports).serve(held, budget_ms=budget_ms)
         _check_taken(world, process, [json.loads(held[name].body) for name in again])
+        world.checks.ticks.served(process, messages, frozenset(again), received)
         for message in messages:
             if str(message.id) not in again:
                 queue.delete(message.id)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tickwork.client import ApiClient
     from tickwork.worker import App
     from tickwork.worker.clock import WorkerClock
+    from tickwork.worker.process import Worker
     from tickwork.worker.sources import SqsSource
 
 
@@ -81,11 +82,22 @@ def worker_command(
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: worker.stop())
     try:
-        ended_in_order = worker.run()
+        _run(worker)
     except QueueClosed as error:
         raise _closed(f"of pool {pool}", error) from None
-    if not ended_in_order:
-        # A job that does not stop holds its thread: leave without it, before its run is another's.
+
+
+def _run(worker: Worker) -> None:
+    """Until it is stopped. A job that does not stop holds its thread, and with it the process, also when the worker has
+    ended with an error: leave without it, before its run is another's."""
+    try:
+        is_clean = worker.run()
+    except Exception:
+        if not worker.active():
+            raise
+        logging.getLogger("tickwork.worker").exception("worker failed")
+        is_clean = False
+    if not is_clean:
         sys.stderr.flush()
         os._exit(1)
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import batched
 from typing import TYPE_CHECKING
 
-from tickwork.core.errors import WorldError
+from tickwork.core.errors import InvariantViolated, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.queues import Queue
 from tickwork.core.texts import is_carried
@@ -28,6 +28,8 @@ _DELIVERY_MS = 300
 """A message is delivered up to this late even on a good day, which reorders messages."""
 _LATE_MS = 60_000
 _NO_CONSUMER_MS = 1_000
+_HIDDEN_S_MAX = 43_200
+"""SQS refuses more than twelve hours."""
 
 
 @dataclass(slots=True)
@@ -145,10 +147,12 @@ class SimQueue:
 
 
 class SimSender:
-    """A `ports.Sender` as one process sees it: batches of ten, each a call that may fail in part."""
+    """A `ports.Sender` as one process sees it: batches of ten, each a call that may fail in part. `ticks_failed`: of
+    how many ticks it was told that the queue did not take them."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self.ticks_failed = 0
 
     def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
         failed: list[int] = []
@@ -164,6 +168,8 @@ class SimSender:
                 continue
             failed += report.failed
             refused += report.refused
+        if queue == TICKS_QUEUE:
+            self.ticks_failed += len(failed)
         return SendReport(tuple(failed), tuple(refused))
 
     def _send(self, target: SimQueue, batch: Sequence[tuple[int, OutMessage]]) -> SendReport:
@@ -193,7 +199,9 @@ class SimSender:
         world = self._process.world
         faults, rng = world.faults, world.rng
         delay_ms = message.delay_s * 1_000
-        if what == "message":
+        if what == "tick":
+            world.checks.ticked(message.body)
+        else:
             world.checks.sent(self._process, message.body, world.kernel.now_ms + delay_ms)
         if faults.strikes(rng, f"{what}_lost"):
             world.seen[f"{what}_lost"] += 1
@@ -227,8 +235,16 @@ class SimReceiver:
 
     def hide(self, queue: str, receipt: str, seconds: int) -> None:
         source = self._process.world.queues[queue]
+        if not 0 <= seconds <= _HIDDEN_S_MAX:
+            raise InvariantViolated(f"a message can be hidden for 0 to {_HIDDEN_S_MAX} s, not for {seconds}")
         self._process.call("hide", (queue, receipt, seconds), lambda: source.delay(int(receipt), seconds * SECOND_MS))
 
     def delete(self, queue: str, receipt: str) -> None:
-        source = self._process.world.queues[queue]
-        self._process.call("delete message", (queue, receipt), lambda: source.delete(int(receipt)))
+        source, observer = self._process.world.queues[queue], self._process.world.checks
+
+        def effect() -> None:
+            if (message := source.messages.get(int(receipt))) is not None:
+                observer.given_up(self._process, queue, message.body)
+            source.delete(int(receipt))
+
+        self._process.call("delete message", (queue, receipt), effect)

@@ -27,6 +27,10 @@ class Observer(Protocol):
 
     def refused(self, body: str) -> None: ...
 
+    def ticked(self, body: str) -> None: ...
+
+    def given_up(self, process: Process, queue: str, body: str) -> None: ...
+
 
 type Measured = tuple[int, str, float, dict[str, str]]
 """When (true time), which metric, how much, with which labels."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from tickwork.client import ApiRefused, ApiUnreachable
+from tickwork.worker.answers import UNDECIDED, entries_of
 from tickwork.worker.clock import WorkerClock
 from tickwork.worker.context import LeaseLost, RunCancelled
 from tickwork.worker.delivery import Delivery
@@ -56,7 +57,10 @@ class Heartbeats:
     def watch_until(self, done: threading.Event) -> None:
         """Give up what has outlasted its lease, also while a heartbeat waits for its answer."""
         while not self._clock.wait(done, LOOK_S):
-            self.give_up_outlasted()
+            try:
+                self.give_up_outlasted()
+            except Exception:
+                log.exception("lease ends not looked at")  # the next look comes soon: never let the thread end
 
     def give_up_outlasted(self) -> None:
         """Stop the runs whose lease is over by our own clock: it was not extended, cannot be extended any more, or
@@ -81,10 +85,9 @@ class Heartbeats:
         body = {"runs": [_entry(delivery) for delivery in due]}
         timeout_s = min(CALL_S_MAX, min(d.lease_s for d in due) / 6)
         try:
-            answers = self._api.post("/runs:heartbeat", body, repeat=False, timeout_s=timeout_s)["runs"]
-            if len(answers) != len(due):
-                raise KeyError("an answer for each run")
-        except (ApiUnreachable, ApiRefused, KeyError, TypeError) as error:
+            answer = self._api.post("/runs:heartbeat", body, repeat=False, timeout_s=timeout_s)
+            answers = entries_of(answer, len(due))
+        except (ApiUnreachable, ApiRefused) as error:
             log.warning("heartbeat failed", extra={"facts": {"runs": len(due), "error": str(error)}})
             answers = [{"reason": "busy"}] * len(due)
         for delivery, answer in zip(due, answers, strict=True):
@@ -108,7 +111,7 @@ def _take(delivery: Delivery, answer: dict[str, Any], asked_at_s: float) -> None
     else:
         delivery.beaten_at_s = asked_at_s
         delivery.failed_beats += 1
-        if reason not in ("busy", "cancelled") or delivery.failed_beats >= FAILED_BEATS_MAX:
+        if not (reason in UNDECIDED or reason == "cancelled") or delivery.failed_beats >= FAILED_BEATS_MAX:
             _stop(delivery, str(reason))
 
 

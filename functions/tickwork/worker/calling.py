@@ -10,6 +10,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -145,5 +146,6 @@ class _Cancellable:
 
     def cancel(self) -> None:
         self._told = True
-        if self._loop is not None and self._task is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._task.cancel)
+        if self._loop is not None and self._task is not None:
+            with suppress(RuntimeError):  # its loop is closed, perhaps only just: the coroutine has ended
+                self._loop.call_soon_threadsafe(self._task.cancel)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.worker.answers import INVALID, OF_THE_ENTRY, UNDECIDED, entries_of
 from tickwork.worker.app import PERMANENT
 from tickwork.worker.calling import CANCELLED, Outcome
 from tickwork.worker.clock import WorkerClock
@@ -29,10 +30,6 @@ PAUSE_S = 1.0
 REPORT_S_MAX = 3_600
 """Of an outcome whose lease goes on: heartbeats that are accepted beside completions that never are mean a broken API,
 and the worker's slots are wanted."""
-_OF_THE_ENTRY = frozenset({400, 413, 422})
-"""Refusals of what is said, not of who says it: another way of saying it may pass."""
-INVALID = "invalid"
-"""The reason given for one entry that cannot be read, where others can be."""
 
 type Ended = tuple[Delivery, Outcome]
 
@@ -78,7 +75,8 @@ class Completer:
         try:
             left = [] if self._hurry.is_set() else self._held(self._send_once(self._held(batch)))
         except Exception:
-            log.exception("complete failed")  # the leases lapse, the runs come again
+            log.exception("complete failed")
+            left = self._held(batch)  # whatever was amiss: as long as its lease holds, an outcome is told
         finally:
             again = {id(delivery) for delivery, _ in left}
             for delivery, _ in batch:
@@ -128,9 +126,8 @@ class Completer:
         if not batch:
             return []
         try:
-            answers = self._api.post("/runs:complete", {"runs": [_entry(*ended) for ended in batch]})["runs"]
-            if len(answers) != len(batch):
-                raise ApiUnreachable("the completes were not answered one by one")
+            answer = self._api.post("/runs:complete", {"runs": [_entry(*ended) for ended in batch]})
+            answers = entries_of(answer, len(batch))
         except ApiRefused as error:
             return self._refused(batch, error)
         except ApiUnreachable as error:
@@ -141,7 +138,7 @@ class Completer:
     def _refused(self, batch: Sequence[Ended], error: ApiRefused) -> list[Ended]:
         """The whole call was refused. For what it says: one by one, so that one entry does not keep its neighbours from
         ending. For another reason, such as credentials that are about to change: again."""
-        if error.status not in _OF_THE_ENTRY:
+        if error.status not in OF_THE_ENTRY:
             log.error("complete refused", extra={"facts": {"runs": len(batch), "error": str(error)}})
             return list(batch)
         if len(batch) > 1:
@@ -162,7 +159,7 @@ class Completer:
             if answer.get("accepted"):
                 log.info("run ended", extra={"facts": delivery.names | {"outcome": outcome.outcome}})
                 over.append(delivery)
-            elif answer.get("reason") in ("busy", "contended"):
+            elif answer.get("reason") in UNDECIDED:
                 again.append((delivery, outcome))
             elif answer.get("reason") == INVALID:
                 again += self._say_less(delivery, outcome, str(answer.get("detail")))

@@ -53,6 +53,8 @@ class Delivery:
     """When its function had ended; 0: not yet."""
     is_given_back: bool = False
     """The platform has taken the run back: nothing of this worker may hide its message any more."""
+    shown_in_s: int = 0
+    """Of one that was given back: after so long its message is to be visible."""
     receives: int = 1
     """How often its message has been received."""
     stop: StopFlag = field(default_factory=StopFlag)

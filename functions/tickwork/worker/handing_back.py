@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tickwork.client import ApiRefused, ApiUnreachable
+from tickwork.worker.answers import OF_THE_ENTRY, UNDECIDED, UNKNOWN_CALL, entries_of
 from tickwork.worker.delivery import Delivery
 
 log = logging.getLogger("tickwork.worker")
@@ -32,8 +33,8 @@ class GivesBack(Protocol):
 def hand_back(
     api: ReleaseApi, source: GivesBack, deliveries: Sequence[Delivery], stops_in_s: int = 0
 ) -> list[Delivery]:
-    """Those that are to be tried again. What is refused is left: another has it, or the platform is of a version that
-    takes nothing back, and its lease lapses."""
+    """Those that are to be tried again. What is refused for good is left: another has it, or the platform is of a
+    version that takes nothing back, and its lease lapses."""
     again: list[Delivery] = []
     for begin in range(0, len(deliveries), RUNS_PER_CALL_MAX):
         again += _hand_some_back(api, source, deliveries[begin : begin + RUNS_PER_CALL_MAX], stops_in_s)
@@ -45,22 +46,19 @@ def _hand_some_back(
 ) -> Sequence[Delivery]:
     body = {"runs": [_entry(delivery, stops_in_s) for delivery in some]}
     try:
-        answers = api.post("/runs:release", body, repeat=False, timeout_s=CALL_S)["runs"]
-        if len(answers) != len(some):
-            raise ApiUnreachable("the release was not answered for each run")
+        answers = entries_of(api.post("/runs:release", body, repeat=False, timeout_s=CALL_S), len(some))
     except ApiRefused as error:
-        log.warning("not handed back", extra={"facts": {"runs": len(some), "error": str(error)}})
-        return []
-    except (ApiUnreachable, KeyError, TypeError) as error:
+        return _refused(api, source, some, stops_in_s, error)
+    except ApiUnreachable as error:
         log.warning("release failed", extra={"facts": {"runs": len(some), "error": str(error)}})
         return some
     taken, useless, again = [], [], []
     for delivery, answer in zip(some, answers, strict=True):
         if answer.get("accepted"):
-            delivery.is_given_back = True
+            delivery.shown_in_s, delivery.is_given_back = stops_in_s, True
             log.info("handed back", extra={"facts": delivery.names | {"status": answer.get("status")}})
             taken.append(delivery)
-        elif answer.get("reason") in ("busy", "contended"):
+        elif answer.get("reason") in UNDECIDED:
             again.append(delivery)
         elif answer.get("discard"):
             useless.append(delivery)
@@ -71,6 +69,17 @@ def _hand_some_back(
     if useless:
         source.drop(useless)
     return again
+
+
+def _refused(
+    api: ReleaseApi, source: GivesBack, some: Sequence[Delivery], stops_in_s: int, error: ApiRefused
+) -> Sequence[Delivery]:
+    """The whole call was refused. For what it says: one by one, so that one entry does not keep its neighbours. By an
+    older platform: for good. For another reason, such as credentials that are about to change: again."""
+    if error.status in OF_THE_ENTRY and len(some) > 1:
+        return [again for one in some for again in _hand_some_back(api, source, [one], stops_in_s)]
+    log.warning("not handed back", extra={"facts": {"runs": len(some), "error": str(error)}})
+    return [] if error.status in OF_THE_ENTRY | UNKNOWN_CALL else some
 
 
 def _entry(delivery: Delivery, stops_in_s: int) -> dict[str, Any]:

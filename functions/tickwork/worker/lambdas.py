@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
 from tickwork.core.ledger.queues import unhandled_wait_s
 from tickwork.core.runs.attempts import LEASE_S_MAX
+from tickwork.worker.answers import entries_of
 from tickwork.worker.app import RETRY, App
 from tickwork.worker.calling import INTERRUPTED, Outcome, call_job
 from tickwork.worker.clock import WorkerClock
@@ -175,7 +176,7 @@ class _Batch:
         asked_at_s = self._clock.now_s()
         body = {"worker": self._worker(), "runs": [delivery.start_request()]}
         try:
-            answer: dict[str, Any] = self._api.post("/runs:start", body)["runs"][0]
+            (answer,) = entries_of(self._api.post("/runs:start", body), 1)
         except (ApiUnreachable, ApiRefused) as error:
             log.warning("start failed", extra={"facts": delivery.names | {"error": str(error)}})
             return {}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import batched
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -19,6 +20,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tickwork.aws.sqs import RECEIVES, raise_if_closed, receives_of
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable, path_of
 from tickwork.core.ledger.queues import unhandled_wait_s
+from tickwork.worker.answers import UNDECIDED, entries_of
+from tickwork.worker.claims import Claims
 from tickwork.worker.clock import WorkerClock
 from tickwork.worker.delivery import BadMessage, Delivery
 from tickwork.worker.unhandled import is_about_handlers, tell_unhandled
@@ -76,7 +79,7 @@ class SqsSource:
         self._handlers = handlers
         self._queue_url, self._sqs, self._control, self._api = queue_url, sqs, control, api
         self._worker, self._stopping, self._clock, self._long_poll_s = worker, stopping, clock, long_poll_s
-        self._queue_calls = ThreadPoolExecutor(QUEUE_THREADS, thread_name_prefix="queue")
+        self._claims, self._queue_calls = Claims(), ThreadPoolExecutor(QUEUE_THREADS, thread_name_prefix="queue")
 
     def take(self, most: int) -> list[Delivery]:
         deliveries = self._receive(min(most, BATCH_MAX))
@@ -97,7 +100,7 @@ class SqsSource:
         self._show([(delivery, seconds) for delivery in deliveries])
 
     def drop(self, deliveries: Sequence[Delivery]) -> None:
-        for batch in _batches(deliveries):
+        for batch in batched(deliveries, BATCH_MAX):
             entries: Any = [{"Id": str(i), "ReceiptHandle": d.receipt} for i, d in enumerate(batch)]
             delete = partial(self._control.delete_message_batch, QueueUrl=self._queue_url, Entries=entries)
             _tell("not deleted", batch, delete)
@@ -133,15 +136,15 @@ class SqsSource:
     def _start(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Claim the runs in one call; the granted ones."""
         asked_at_s = self._clock.now_s()
+        self._claims.name_again(deliveries)
         body = {"worker": self._worker, "runs": [delivery.start_request() for delivery in deliveries]}
         try:
-            answers = self._api.post("/runs:start", body)["runs"]
-            if len(answers) != len(deliveries):
-                raise ApiUnreachable("the start was not answered for each run")
+            answers = entries_of(self._api.post("/runs:start", body), len(deliveries))
         except ApiRefused as error:
             return self._start_one_by_one(deliveries, error)
         except ApiUnreachable as error:
             log.warning("start failed", extra={"facts": {"error": str(error)}})
+            self._claims.keep(deliveries)
             self._show([(delivery, int(PAUSE_AFTER_FAILURE_S)) for delivery in deliveries])
             self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
             return []
@@ -168,6 +171,7 @@ class SqsSource:
             elif answer.get("discard"):
                 useless.append(delivery)
             else:
+                self._claims.keep([delivery] if answer.get("reason") in UNDECIDED else [])
                 wait_s = int(answer.get("retry_after_s", HELD_RETRY_S_DEFAULT))
                 later.append((delivery, min(HELD_RETRY_S_MAX, max(1, wait_s))))
         if granted:
@@ -184,12 +188,14 @@ class SqsSource:
         tell_unhandled(self._api, self._worker, unhandled)
 
     def _hide(self, later: Sequence[tuple[Delivery, int]]) -> None:
-        """Hide what is still this worker's."""
-        self._show([(delivery, seconds) for delivery, seconds in later if not delivery.is_given_back])
+        """Hide what is still this worker's. What was given back during the call is shown again, after both."""
+        hidden = [(delivery, seconds) for delivery, seconds in later if not delivery.is_given_back]
+        self._show(hidden)
+        self._show([(delivery, delivery.shown_in_s) for delivery, _ in hidden if delivery.is_given_back])
 
     def _show(self, later: Sequence[tuple[Delivery, int]]) -> None:
         """Let messages be visible again after so many seconds each."""
-        for batch in _batches(later):
+        for batch in batched(later, BATCH_MAX):
             entries: Any = [
                 {"Id": str(i), "ReceiptHandle": delivery.receipt, "VisibilityTimeout": seconds}
                 for i, (delivery, seconds) in enumerate(batch)
@@ -236,7 +242,7 @@ class LeaseSource:
         try:
             # Not repeated: a lease whose answer was lost lapses, and asking again would take more runs.
             answer = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)
-            runs = answer["runs"]
+            runs = entries_of(answer)
         except (ApiUnreachable, ApiRefused) as error:
             if isinstance(error, ApiRefused) and is_about_handlers(error):
                 self._handlers = None  # an older platform: a run of a handler that is not here then fails here
@@ -292,8 +298,3 @@ def _tell(failure: str, batch: Sequence[Delivery], call: Callable[[], Any]) -> N
         return
     for entry in failed:
         log.info(failure, extra={"facts": batch[int(entry["Id"])].names | {"error": entry.get("Code")}})
-
-
-def _batches[T](items: Iterable[T]) -> list[list[T]]:
-    everything = list(items)
-    return [everything[begin : begin + BATCH_MAX] for begin in range(0, len(everything), BATCH_MAX)]

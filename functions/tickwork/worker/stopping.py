@@ -63,17 +63,19 @@ class Stoppable:
 
     def stop(self, signal: type[StopJob]) -> bool:
         """Tell the job to stop, from another thread. False when it has ended or was told before."""
-        first = self.flag.set(signal)
+        self.flag.set(signal)
         if not self._gate.acquire(blocking=False):
             return False
         try:
-            if not first or self._sent or not self._thread_id:
+            # Whoever comes through the gate sends, also if another was the first to set the flag: that one may have
+            # found the gate taken, by this very call. What the flag says by now is sent, for it may say more.
+            if self._sent or not self._thread_id:
                 return False
             self._sent = True
             if self._stop_elsewhere is not None:
                 self._stop_elsewhere()
             else:
-                _set_async(self._thread_id, signal)
+                _set_async(self._thread_id, self.flag.signal or signal)
             return True
         finally:
             self._gate.release()

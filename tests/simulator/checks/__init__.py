@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tests.simulator.checks.attempts import AttemptChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
+from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.skips import SkipChecks
 from tests.simulator.checks.slots import SlotChecks
+from tests.simulator.checks.ticks import TickChecks
 from tests.simulator.checks.told import Told
 from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, SET_ASIDE, TIMERS
 from tickwork.testing.violation import Violation
@@ -35,6 +38,7 @@ class Checks:
     def __init__(self, world: World) -> None:
         self._world = world
         self.ledger = LedgerChecks(world)
+        self.attempts = AttemptChecks(world)
         self.cursors = CursorChecks(world)
         self.chains = ChainChecks(world)
         self.told = Told()
@@ -42,6 +46,8 @@ class Checks:
         self.skips = SkipChecks(world, self.told)
         self.lags = LagChecks(world)
         self.freezes = FreezeChecks(world)
+        self.ticks = TickChecks(world)
+        self.rows = RowChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -50,8 +56,10 @@ class Checks:
                 self.ledger.changed(process, before, after)
                 self.cursors.item_changed(process, before, after)
                 self.slots.changed(process, before, after)
+                self.attempts.changed(process, before, after)
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
+                self.ticks.lease_changed(process, before, after)
             elif table is SET_ASIDE:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
@@ -63,6 +71,7 @@ class Checks:
         self.chains.settled(process, changes)
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
+        self.rows.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:
@@ -83,9 +92,19 @@ class Checks:
         message = json.loads(body)
         self.cursors.sent(message.get("retry_ref") or message["ref"])
 
+    def ticked(self, body: str) -> None:
+        """A queue has taken a tick."""
+        self.ticks.sent(body)
+
+    def given_up(self, process: Process, queue: str, body: str) -> None:
+        """A message is deleted by the service itself."""
+        if queue.startswith("ready-"):
+            self.ledger.given_up(process, body)
+
     def answered(self, process: Process) -> None:
         """A caller was told that its call has succeeded."""
         self.cursors.answered(process)
+        self.ticks.answered(process, self.cursors.of(process))
 
 
 def due_ms_of(ref: str) -> int:

@@ -38,6 +38,9 @@ class ChainChecks:
             raise Violation("chain-unbroken", f"{process.name} deleted the job {before}")
         if before is not None and before["status"] != after["status"]:
             self._world.seen[f"job {before['status']} -> {after['status']}"] += 1
+        if before is not None and after.get("last") and after["last_scheduled_at_ms"] < _last_ms(before):
+            what = f"{process.name} noted an older run as the last of {after['job_id']}: {after.get('last')}"
+            raise Violation("every-end-recorded", what)
         if before is not None and before["version"] == after["version"]:
             self._check_same(process, before, after)
             self._check_since(process, before, after)
@@ -138,6 +141,7 @@ class ChainChecks:
             if job is None:
                 raise Violation("chain-unbroken", f"an item of {job_id}, which is not there")
             self._check_whole(job)
+            self._check_behind(process, job, changes)
             if before is not None and before["status"] == "active":
                 self._check_gap(process, before, job)
                 self._check_passed(before, job)
@@ -179,6 +183,20 @@ class ChainChecks:
         if item is None or item["status"] != "pending":
             status = "missing" if item is None else item["status"]
             raise Violation("chain-unbroken", f"the next of {job['job_id']} ({key.ref}) is {status}")
+
+    def _check_behind(self, process: Process, job: Item, changes: tuple[Change, ...]) -> None:
+        """What a step has skipped lies behind: the job says how far its chain has come (T6, W10)."""
+        skipped = [
+            item["scheduled_at_ms"]
+            for table, was, item in changes
+            if table is TIMERS and item is not None and item.get("job_id") == job["job_id"]
+            if item["status"] == "skipped" and (was is None or was["status"] == "pending")
+        ]
+        if skipped and max(skipped) > job["fired_through_ms"]:
+            what = (
+                f"{process.name} skipped {max(skipped)} of {job['job_id']}, which has come to {job['fired_through_ms']}"
+            )
+            raise Violation("chain-unbroken", what)
 
     def _check_passed(self, before: Item, after: Item) -> None:
         """The occurrence that was next: given up by whoever changed the job, skipped while the job was paused."""
@@ -242,3 +260,8 @@ class ChainChecks:
             for (_, calendar), end_ms in zip(standing, ends_ms, strict=True)
             if end_ms >= process.began_true_ms
         ]
+
+
+def _last_ms(job: Item) -> int:
+    """The nominal time of the last run that a job has noted; one that is made anew has none."""
+    return int(job.get("last_scheduled_at_ms", 0))

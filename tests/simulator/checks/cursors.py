@@ -28,7 +28,7 @@ _PASSING = ("done", "late_from", "late_until", "late_at")
 
 
 @dataclass(frozen=True, slots=True)
-class _Unsent:
+class Unsent:
     """A pending item that was not sent since it became pending. `fenced`: written under its own slice's lease."""
 
     ref: str
@@ -42,7 +42,7 @@ class _Unsent:
 class CursorChecks:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._unsent: dict[int, dict[str, _Unsent]] = {n: {} for n in range(world.shape.slices)}
+        self._unsent: dict[int, dict[str, Unsent]] = {n: {} for n in range(world.shape.slices)}
 
     def item_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -58,10 +58,14 @@ class CursorChecks:
         lease = self._lease(slice_no)
         fenced = slice_key(self._world.cell, slice_no) in process.tokens
         pool = str(after["work"]["pool"]) if "work" in after else ""
-        unsent = _Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
+        unsent = Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
         self._unsent[slice_no][ref] = unsent
         if lease is not None and self._is_passed(unsent, lease):
             self._put_behind(unsent)
+
+    def of(self, process: Process) -> list[Unsent]:
+        """What a process has written and nobody has sent yet."""
+        return [one for some in self._unsent.values() for one in some.values() if one.writer is process]
 
     def vanished(self, item: Item) -> None:
         """An item was taken out past every rule."""
@@ -125,7 +129,7 @@ class CursorChecks:
             if self._is_passed(unsent, lease):
                 self._passed(unsent, f"{process.name} advanced to {lease['done']} {lease['late_at']}")
 
-    def _put_behind(self, unsent: _Unsent) -> None:
+    def _put_behind(self, unsent: Unsent) -> None:
         """A scanner that is the creator of an item behind its own cursor (a chain whose jitter has shrunk) fires it
         before it moves the cursor; should it die, the next one meets the occurrence before it, and sees to this one."""
         if unsent.fenced:
@@ -133,7 +137,7 @@ class CursorChecks:
         else:
             self._passed(unsent, f"{unsent.writer.name} put it behind the cursor")
 
-    def _passed(self, unsent: _Unsent, how: str) -> None:
+    def _passed(self, unsent: Unsent, how: str) -> None:
         is_answered = unsent.writer.state == "ended" and not self._waits_to_be_mended(unsent.ref)
         if unsent.fenced or is_answered:
             what = f"{unsent.ref} of {unsent.writer.name} is pending and was not sent; {how}"
@@ -143,7 +147,7 @@ class CursorChecks:
         else:
             self._world.seen["orphan"] += 1
 
-    def _is_passed(self, unsent: _Unsent, lease: Item) -> bool:
+    def _is_passed(self, unsent: Unsent, lease: Item) -> bool:
         if not _is_behind(unsent, lease):
             return False
         rows = self._world.tables.items(SET_ASIDE)
@@ -162,7 +166,7 @@ class CursorChecks:
         return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
 
 
-def _is_behind(unsent: _Unsent, lease: Item) -> bool:
+def _is_behind(unsent: Unsent, lease: Item) -> bool:
     """Whether the cursors have passed an item. (Written out again: this is what is to be checked.)"""
     if unsent.second > lease["done"]:
         return False
@@ -171,7 +175,7 @@ def _is_behind(unsent: _Unsent, lease: Item) -> bool:
     return _place(unsent.ref) <= str(lease["late_at"])
 
 
-def _is_aside(unsent: _Unsent, row: Item) -> bool:
+def _is_aside(unsent: Unsent, row: Item) -> bool:
     """Whether a set-aside row has still to serve an item. (Written out again.)"""
     kind, _, name = str(row["who"]).partition("#")
     _, shard, _, _, team, job, *_ = unsent.ref.replace("|", "#").split("#")

@@ -64,6 +64,7 @@ class LedgerChecks:
         self._given_up_ms: dict[tuple[str, int], int] = {}
         self._claims: dict[tuple[str, int], str] = {}
         self._carriers: dict[tuple[str, int], int] = {}
+        self._carrying: dict[Process, int] = {}
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -113,6 +114,9 @@ class LedgerChecks:
         first = self._what.setdefault(message["ref"], what)
         if what != first:
             raise Violation("one-definition", f"{process.name} sent {message['ref']} with {what}, at first {first}")
+        names = [message.get(name, "") for name in ("previous_at", "scheduled_at", "next_at")]
+        if sorted(one for one in names if one) != [one for one in names if one] or names[0] == names[1]:
+            raise Violation("one-definition", f"{process.name} sent {message['ref']} between others: {names}")
         if message["attempt"] > 1 and message["ref"].count("~") == 0:
             self._world.seen["retry of a job"] += 1
 
@@ -131,6 +135,13 @@ class LedgerChecks:
             self._carriers[ref, token] = attempt
         if claim and self._claims.setdefault((ref, token), claim) != claim:
             raise Violation("one-attempt-running", f"attempt {token} of {ref} was granted to two claims")
+
+    def carries(self, process: Process, body: str) -> None:
+        """A process of the service starts the run of a message by itself (a push)."""
+        try:
+            self._carrying[process] = int(read_ready(body)["attempt"])
+        except (ValueError, RecursionError):
+            return
 
     def given_up(self, process: Process, body: str) -> None:
         """A worker deletes a message: nothing that it was to start, or is to bring back if its worker dies, may be left
@@ -232,6 +243,8 @@ class LedgerChecks:
         if self._started.setdefault(identity, ref) != ref:
             raise Violation("one-run", f"{process.name} started {ref} beside {self._started[identity]}")
         process.tokens[ref] = _token(after)
+        if process in self._carrying:
+            self._carriers[ref, _token(after)] = self._carrying[process]
         self.last_start[ref] = (_token(after), now_ms)
         self.started_at_ms.setdefault(ref, now_ms)
         self._unsafe_once(process, ref, after)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 import urllib3.util.retry
+from botocore.exceptions import CredentialRetrievalError
 
 from tests.unit.cli.test_commands import run
 from tickwork.client import RETRY_AFTER_S_MAX, TRIES_MAX, ApiClient, ApiRefused, ApiUnreachable
@@ -223,3 +224,20 @@ def test_every_command_that_reads_json_refuses_a_key_that_stands_twice(
     assert told.exit_code != 0
     assert "stands twice in one object" in told.output.replace("\n", " ")
     assert Script.asked == []
+
+
+@pytest.mark.parametrize("error", [CredentialRetrievalError(provider="ecs", error_msg="503"), RuntimeError("expired")])
+def test_credentials_that_cannot_be_had_now_are_like_an_api_that_cannot_be_reached(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whoever holds a lease goes on telling its outcome; a worker does not end for it."""
+
+    class Session:
+        region_name = "eu-central-1"
+
+        def get_credentials(self) -> Any:
+            raise error
+
+    monkeypatch.setattr("boto3.Session", Session)
+    with pytest.raises(ApiUnreachable, match="credentials"):
+        ApiClient("http://127.0.0.1:1", auth="iam").post("/runs:complete", {"runs": []})

@@ -65,6 +65,21 @@ def test_a_crash_after_the_chain_was_moved_leaves_a_next_item_that_is_found(worl
     assert world.messages(world.until_due(job_id))
 
 
+def test_a_repeated_cancellation_sees_to_what_the_first_has_put_next(world: World) -> None:
+    """no-lost-timer: the first call died before it had looked whether a window has passed the next occurrence."""
+    job_id = world.job(every_s=60)
+    key = world.next_key(job_id)
+    world.store.crash_after_commits = 1
+    with pytest.raises(Crash):
+        cancel(world, key)
+    passed = {"closing": key.fire_second + 60, "done": key.fire_second + 60}
+    for lease in world.store.items(LEASES):
+        world.store.commit([Update(LEASES, {"slice": lease["slice"]}, Anyway("another clock is ahead"), set=passed)])
+    following = world.next_key(job_id)
+    assert cancel(world, key).status == lifecycle.CANCELLED
+    assert world.messages(following)
+
+
 def test_a_dispatched_occurrence_is_cancelled_without_touching_the_chain(world: World) -> None:
     job_id = world.job()
     key = world.until_due(job_id)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tickwork.worker import LeaseLost, RunCancelled
+from tickwork.worker.calling import _Cancellable
 from tickwork.worker.context import StopFlag, StopJob
 from tickwork.worker.stopping import Stoppable
 
@@ -120,3 +123,58 @@ def test_signals_sent_around_the_end_of_a_job_never_escape_into_the_code_after_i
     thread.join(10)
     assert not thread.is_alive()
     assert escaped == []
+
+
+def test_of_two_that_tell_it_at_once_one_sends_the_signal() -> None:
+    """The first has set the flag and finds the gate taken, by the second, who was not the first."""
+    stoppable, busy, ends = Stoppable(StopFlag()), threading.Event(), threading.Event()
+
+    def job() -> None:
+        busy.set()
+        while not ends.is_set():
+            pass
+
+    thread, found = in_thread(stoppable, job)
+    assert busy.wait(5)
+    gate, told = stoppable._gate, list[bool]()
+
+    class Meeting:
+        """Lets the first come to the gate only while the second is in it."""
+
+        def acquire(self, blocking: bool = True) -> bool:
+            taken = gate.acquire(blocking)
+            if not told and threading.current_thread() is second:
+                told.append(False)
+                first = threading.Thread(target=lambda: told.append(stoppable.stop(RunCancelled)))
+                first.start()
+                first.join(5)
+            return taken
+
+        def release(self) -> None:
+            gate.release()
+
+    stoppable._gate = Meeting()  # type: ignore[assignment]
+    stoppable.flag.set(RunCancelled)
+    second = threading.Thread(target=lambda: told.append(stoppable.stop(LeaseLost)))
+    second.start()
+    second.join(5)
+    thread.join(0.5)
+    ends.set()
+    thread.join(5)
+    assert told == [False, False, True]
+    assert found == [LeaseLost], "what the flag says by then"
+
+
+def test_a_coroutine_that_is_told_just_as_its_loop_closes_has_ended() -> None:
+    class ClosedJustNow:
+        def is_closed(self) -> bool:
+            return False
+
+        def call_soon_threadsafe(self, _: object) -> None:
+            raise RuntimeError("Event loop is closed")
+
+    async def nothing() -> None: ...
+
+    running: Any = _Cancellable(nothing)
+    running._loop, running._task = ClosedJustNow(), SimpleNamespace(cancel=None)
+    running.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -188,3 +189,13 @@ def test_an_attempt_that_may_not_take_for_ever_has_stopped_when_another_can_star
     scene.go()
     assert stopped_at[0] <= 30
     assert all(not answer["granted"] for answer in scene.rival_starts)
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has it")
+def test_a_night_in_which_the_machine_slept_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock stands still then, and leases do not."""
+    clock, slept_s = WorkerClock(), 8 * 3_600
+    before_s, told = clock.now_s(), time.clock_gettime
+    with_sleep = {time.CLOCK_BOOTTIME: slept_s}
+    monkeypatch.setattr(time, "clock_gettime", lambda which: told(which) + with_sleep.get(which, 0))
+    assert clock.now_s() - before_s >= slept_s

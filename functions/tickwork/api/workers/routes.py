@@ -44,7 +44,7 @@ from tickwork.core.errors import InvalidField, NotFound
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
-from tickwork.core.runs.attempts import Declined, StartRequest
+from tickwork.core.runs.attempts import HANDED_BACK, Declined, StartRequest
 from tickwork.flows.runs import isolating, pulling, worker_calls
 from tickwork.flows.runs.finishing import Ended
 from tickwork.flows.runs.pulling import Asking, Leased
@@ -130,11 +130,19 @@ def _granted(ports: Ports, run: Run, payload: str | None) -> dict[str, Any]:
 
 
 def _beat(ports: Ports, one: BeatOneIn, key: LedgerKey) -> ExtendedLease | Declined:
+    # Hidden before the lease is written, for as long as it may come to be: a release that comes between the two shows
+    # the message after that, and one that came before is met here.
+    hidden_s = one.lease_s + 1
+    if one.receipt:
+        pulling.hide(ports, one.receipt, hidden_s)
     result = worker_calls.heartbeat(ports, key, one.token, one.lease_s)
     if isinstance(result, Declined):
+        if one.receipt and result.reason == HANDED_BACK:
+            pulling.hide(ports, one.receipt, -(-result.retry_after_ms // SECOND_MS))
         return result
-    if one.receipt:
-        pulling.hide(ports, one.receipt, _seconds_left(ports, result.lease_until_ms) + 1)
+    left_s = _seconds_left(ports, result.lease_until_ms) + 1
+    if one.receipt and left_s < hidden_s:  # near its bound; a release just here is seen when that would have come
+        pulling.hide(ports, one.receipt, left_s)
     extended: ExtendedLease = {
         "ref": one.ref,
         "accepted": True,

@@ -98,8 +98,11 @@ def decide_start(
         return _start_first(run, request, work, now_ms)
     if run.status == lifecycle.WAITING:
         return _start_retry(run, request, work, now_ms, retention_s)
+    if run.is_handed_back and run.claim == request.claim:
+        # An early try that comes late, of the worker that has stopped: granted, it would be nobody's.
+        return Declined(HANDED_BACK, discard=False, retry_after_ms=max(SECOND_MS, run.lease_until_ms - now_ms))
     if run.lease_until_ms > now_ms:
-        if run.claim == request.claim and not run.is_handed_back:  # asked again: the answer was lost
+        if run.claim == request.claim:  # asked again: the answer was lost
             return Granted(run)
         return Declined("held", discard=False, retry_after_ms=run.lease_until_ms - now_ms)
     return _reclaim(run, request, work, now_ms, retention_s)

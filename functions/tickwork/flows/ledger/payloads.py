@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from tickwork.core.ledger.keys import payload_key
+from tickwork.core.ledger.keys import LedgerKey, payload_key
 from tickwork.core.ledger.tables import PAYLOADS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Item, Put
@@ -45,3 +46,18 @@ def keep_payload(ports: Ports, work: Work, owner_id: str, version: int, expires_
         Put(PAYLOADS, item, Anyway("its key says what is in it: whoever writes it writes the same")),
     )
     return replace(work, payload=None, payload_id=payload_id)
+
+
+def read_payload(ports: Ports, key: LedgerKey, payload_id: str | None) -> str | None:
+    """A payload of the run's own job that is kept apart (JSON text); None when it is gone, or is none any more."""
+    if payload_id is None or not payload_id.startswith(f"{key.job_id}#"):
+        return None
+    item = ports.store.get(PAYLOADS, {"payload_id": payload_id})
+    if item is None or "payload" not in item:
+        return None
+    payload = str(item["payload"])
+    try:
+        json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    return payload

@@ -2,7 +2,7 @@
 
 Protects cancelled-stays and chain-unbroken: cancelling the pending occurrence of a job moves its chain on in the
 same transaction, and then follows the creator's rule like whoever else writes a next item without a fence. A crash
-before the write changes nothing; one after it leaves a next item that the ledger audit finds.
+before the write changes nothing; one after it leaves a next item that a repeat sees to, and that the audit finds.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
             raise NotFound("there is no such run", field="ref", remedy="check the ref; ended runs are kept for a time")
         verdict = decide_cancel(run, reason, ports.clock.now_ms(), ports.layout.retention_s)
         if verdict is None:
+            if run.status == lifecycle.CANCELLED and run.is_recurring:
+                _see_to_next(ports, key)
             return _standing(run)
         if _carry_out(ports, run, verdict):
             if verdict.status == lifecycle.CANCELLED and key.fire_at_ms <= ports.clock.now_ms():
@@ -96,6 +98,15 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
             )
             return Cancelled(run, verdict.status, verdict.status == lifecycle.RUNNING, verdict.reason)
     raise Conflict(f"run {key.ref} moved {CANCEL_TRIES_MAX} times meanwhile")
+
+
+def _see_to_next(ports: Ports, key: LedgerKey) -> None:
+    """An earlier try has cancelled the job's pending occurrence, and may have died, or lost the reply, before it saw to
+    the one after it: who is answered now is told that all is well."""
+    job = read_job(ports, key.job_id)
+    if job is not None and job.status == ACTIVE and key.scheduled_at_ms in job.cancelled:
+        upcoming = job.next_key(key.cell)
+        creating.follow_up(ports, [] if upcoming is None else [upcoming])
 
 
 def _standing(run: Run) -> Cancelled:

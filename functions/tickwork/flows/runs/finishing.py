@@ -68,6 +68,8 @@ def _is_release(write: Write) -> bool:
 
 def see_to_retry(ports: Ports, run: Run) -> Ended:
     """The end was accepted, the reply was lost; what came after the write may not have happened: do it again."""
+    if run.ended:
+        note_outcome(ports, run.key, run.status, run.ended_at_ms)
     if run.status != lifecycle.WAITING:
         return Ended(run.status)
     creating.follow_up(ports, [endings.retry_key(run.key, run.retry_at_ms, run.attempt + 1)])

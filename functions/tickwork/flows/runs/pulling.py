@@ -151,7 +151,7 @@ def start_message(ports: Ports, pool: str, message: InMessage, worker: str, leas
         _settle(ports, receipt, result)
         return Settled(kept=not result.discard)
     left_ms = result.run.lease_until_ms - ports.clock.now_ms()
-    hide(ports, receipt, -(-left_ms // SECOND_MS) + 1)
+    hide(ports, receipt, max(0, -(-left_ms // SECOND_MS) + 1))  # who stood still has let it lapse: at once, then
     return Leased(body, result.run, result.payload, receipt)
 
 

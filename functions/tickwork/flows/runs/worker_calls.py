@@ -13,7 +13,6 @@ from tickwork.core.jobs.definitions import Job
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import PAYLOADS
 from tickwork.core.ledger.work import ORDINARY, Work
 from tickwork.core.ledger.writes import Committed, Refused
 from tickwork.core.runs import attempts, endings, putting_off
@@ -22,7 +21,7 @@ from tickwork.core.runs.endings import Failure
 from tickwork.core.runs.putting_off import PUT_OFF
 from tickwork.core.runs.slots import NO_SLOT
 from tickwork.flows.dispatch import creating, holding_back
-from tickwork.flows.ledger import reading, versions
+from tickwork.flows.ledger import payloads, reading, versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.runs import finishing, taking_slots
@@ -64,11 +63,13 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
     early = attempts.too_early(request, now_ms)
     if early is not None:
         return early
+    # Before the claim: while it cannot be read, nothing is decided.
+    kept = payloads.read_payload(ports, request.key, payload_id)
     decision: Granted | Declined | Try
     decision = Try((attempts.first_start(request, now_ms),)) if request.retry is None else _decide(ports, request)
     for _ in range(DECIDE_TRIES_MAX):
         if isinstance(decision, Granted):
-            return _granted(ports, decision.run, payload_id)
+            return _granted(ports, decision.run, payload_id, kept)
         if isinstance(decision, Declined):
             if decision.reason not in NOT_DUPLICATES:
                 ports.signals.count("runs.duplicate_total", reason=decision.reason)
@@ -138,17 +139,15 @@ def _unless_frozen(ports: Ports, run: Run, request: StartRequest, job: Job, work
     return putting_off.instead_of_start(run, request, work, freeze, due_ms, now_ms, ports.layout.retention_s)
 
 
-def _granted(ports: Ports, run: Run, payload_id: str | None) -> Started | Declined:
+def _granted(ports: Ports, run: Run, payload_id: str | None, kept: str | None) -> Started | Declined:
+    """`kept`: the payload of the id that the message gives."""
     if run.attempt > 1:
         ports.signals.count("runs.attempts_gt_1_total", team=run.key.team)
     wanted = run.work.payload_id if run.work is not None else payload_id
     if wanted is None:
         return Started(run)
-    is_own = wanted.startswith(f"{run.key.job_id}#")
-    item = ports.store.get(PAYLOADS, {"payload_id": wanted}) if is_own else None
-    if item is None or "payload" not in item:
-        return _without_payload(ports, run, wanted)
-    return Started(run, str(item["payload"]))
+    payload = kept if wanted == payload_id else payloads.read_payload(ports, run.key, wanted)
+    return _without_payload(ports, run, wanted) if payload is None else Started(run, payload)
 
 
 def _without_payload(ports: Ports, run: Run, payload_id: str) -> Declined:
@@ -156,7 +155,9 @@ def _without_payload(ports: Ports, run: Run, payload_id: str) -> Declined:
     so, and the run is dead until somebody restores the payload, or replays it with another definition."""
     ports.signals.count("runs.payload_lost_total", team=run.key.team)
     ports.signals.log("payload_lost", ref=run.key.ref, payload_id=payload_id)
-    failure = Failure(endings.FAILED, f"its payload {payload_id} is not there any more", PAYLOAD_LOST, permanent=True)
+    failure = Failure(
+        endings.FAILED, f"its payload {payload_id} is not there any more, or is no JSON", PAYLOAD_LOST, permanent=True
+    )
     ended = _end_with(ports, run.key, run.token, failure)
     return ended if isinstance(ended, Declined) else Declined(NO_PAYLOAD, discard=True)
 
@@ -176,7 +177,8 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
         if run is None or not endings.holds(run, token):
             return attempts.stale(run)
         if run.is_handed_back:
-            return Declined(attempts.HANDED_BACK, discard=False)
+            left_ms = max(0, run.lease_until_ms - ports.clock.now_ms())
+            return Declined(attempts.HANDED_BACK, discard=False, retry_after_ms=left_ms)
         if run.stop_at_ms and run.stop_at_ms <= ports.clock.now_ms():
             return _time_out(ports, key, token)
         if not attempts.is_longer(run, lease_s, now_ms):
@@ -215,6 +217,7 @@ def complete(ports: Ports, key: LedgerKey, token: int) -> Ended | Declined:
         item = result.failed.get(0)
         run = None if item is None else Run.from_item(item)
         if run is not None and run.status == lifecycle.SUCCEEDED and run.token == token:
+            finishing.note_outcome(ports, key, lifecycle.SUCCEEDED, run.ended_at_ms)
             return Ended(lifecycle.SUCCEEDED)  # accepted before; that reply was lost
         if run is None or not endings.holds(run, token):
             return _refuse(ports, run)

@@ -1,0 +1,62 @@
+"""Checks on the tries of set-aside rows (F14): what waits for somebody is tried again soon after he is back.
+
+A row is tried by the window that its lease's next try brings. So the lease names the first of its rows' tries, the
+distance between two tries is bounded, and whoever sets a try sends the tick for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.tables import LEASES, SET_ASIDE
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+    from tickwork.testing.process import Process
+    from tickwork.testing.store import Change
+
+_DISTANCE_S = {"pool": 30, "shard": 30, "job": 300, "jobs": 30, "all": 30}
+"""Written out again: the longest that somebody who is back waits for the next try."""
+
+
+class RowChecks:
+    """`_set`: by process the slices whose next try it has moved."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._set: dict[Process, set[str]] = {}
+
+    def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
+        """After a transaction: the leases it touched name the first try of their rows."""
+        touched: set[str] = set()
+        for table, before, after in changes:
+            if table is LEASES and after is not None:
+                touched.add(after["slice"])
+                if before is not None and before.get("aside_s", 0) != after.get("aside_s", 0):
+                    self._set.setdefault(process, set()).add(after["slice"])
+            elif table is SET_ASIDE and after is not None:
+                touched.add(after["slice"])
+                distance_s = after["next_try_s"] - process.latest_ms() // SECOND_MS
+                if distance_s > _DISTANCE_S[str(after["who"]).partition("#")[0]] + 1:
+                    what = f"{process.name} has {after['who']} of {after['slice']} wait {distance_s} s for a try"
+                    raise Violation("isolation", what)
+        for slice_id in sorted(touched):
+            self._check_first(process, slice_id)
+
+    def _check_first(self, process: Process, slice_id: str) -> None:
+        first = self.first_try(slice_id)
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
+        if first and lease is not None and not 0 < lease.get("aside_s", 0) <= first:
+            what = f"{process.name}: a row of {slice_id} is to be tried at {first}, its lease says {lease['aside_s']}"
+            raise Violation("isolation", what)
+
+    def first_try(self, slice_id: str) -> int:
+        """When the first of a slice's rows is to be tried; 0: it has none."""
+        rows = self._world.tables.items(SET_ASIDE)
+        return min((int(row["next_try_s"]) for row in rows if row["slice"] == slice_id), default=0)
+
+    def tries_of(self, process: Process) -> dict[str, int]:
+        """The slices whose next try the process has moved, each with that try: whoever sets it sends its tick."""
+        return {slice_id: self.first_try(slice_id) for slice_id in self._set.get(process, ())}
