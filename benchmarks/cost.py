@@ -11,6 +11,7 @@ import argparse
 from collections import Counter
 from functools import partial
 
+from benchmarks.doors import show_doors
 from benchmarks.meter.bill import READS, SQS, WRITES, Counts, usd
 from benchmarks.meter.ports import CountingStore
 from benchmarks.world import BATCH, World, make_world
@@ -52,6 +53,7 @@ def main() -> None:
     show_sizes()
     show_peers()
     show_around()
+    show_doors()
 
 
 # --- lives ----------------------------------------------------------------------------------------------------

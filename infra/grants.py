@@ -77,6 +77,7 @@ API = Grants(
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
 )
+AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
 SCANNER = Grants(
     tables={

@@ -196,7 +196,10 @@ class Environment:
     longest job, and than the 240 s that a message may be sent ahead of its time."""
     api_requests_per_s: int
     api_requests_burst: int
-    """What the HTTP API lets through before it answers 429."""
+    """What the HTTP API lets through before it answers 429, of signed requests."""
+    key_requests_per_s: int = 50
+    key_requests_burst: int = 100
+    """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by these."""
     slice_capacity_per_s: int = 500
     log_one_in: int = 1
     """See `Settings`."""
@@ -262,12 +265,14 @@ ENVIRONMENTS: dict[str, Environment] = {
             log_retention_days=30,
             log_one_in=10,
             scanner_concurrency=16,
-            reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100},
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100, "authorizer": 10},
             alarms="all",
             pusher_concurrency=16,
             alarm_after_lag_s=30,
             api_requests_per_s=200,
             api_requests_burst=400,
+            key_requests_per_s=100,
+            key_requests_burst=200,
         ),
         Environment(
             name="prod",
@@ -279,12 +284,14 @@ ENVIRONMENTS: dict[str, Environment] = {
             log_retention_days=90,
             log_one_in=100,
             scanner_concurrency=48,
-            reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400},
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400, "authorizer": 20},
             alarms="all",
             pusher_concurrency=100,
             alarm_after_lag_s=10,
             api_requests_per_s=1_000,
             api_requests_burst=2_000,
+            key_requests_per_s=500,
+            key_requests_burst=1_000,
         ),
     )
 }

@@ -287,6 +287,11 @@ FAILURES = (
         told=told("AWS/ApiGateway", "5xx", PREFIX, 10),
     ),
     Failure(
+        "the authorizer fails, or is not run for lack of concurrency",
+        *("key-api-5xx", 1, ("key-api-5xx", 1)),
+        told=told("AWS/ApiGateway", "5xx", f"{PREFIX}-keys", 10),
+    ),
+    Failure(
         "the pusher fails in every run",
         *("pusher-errors", 3, None),
         told=told("AWS/Lambda", "Errors", f"{PREFIX}-pusher", 1),
