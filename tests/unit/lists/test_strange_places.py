@@ -1,4 +1,4 @@
-"""Cursors that are not ours, and bounds that are the wrong way round: refused, or an empty page; never an error of ours.
+"""Cursors that are not ours, and bounds the wrong way round: refused, or an empty page; never an error of ours.
 The store in memory refuses what DynamoDB would."""
 
 from __future__ import annotations
