@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from tickwork.core.access.actors import parse_rules
+from tickwork.core.access.issuers import parse_issuer
 from tickwork.core.errors import TickworkError
 from tickwork.core.ledger.queues import LAMBDA_TIMEOUT_S_MAX
 from tickwork.ports import PUSH_POOL, Layout
@@ -65,6 +66,8 @@ class Settings:
     """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
     principals: str = EVERY_PRINCIPAL
     """Which IAM callers act for which team in which role: see `core.access.actors.parse_rules`."""
+    oidc: str = ""
+    """Whose tokens are taken, and what their claims mean: see `core.access.issuers.parse_issuer`."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -73,10 +76,11 @@ class Settings:
         for name, (least, most) in _RANGES.items():
             if not least <= getattr(self, name) <= most:
                 raise BadSetting(f"{_variable(name)} is {getattr(self, name)}: it must be {least} to {most}")
-        try:
-            parse_rules(self.principals)
-        except ValueError as error:
-            raise BadSetting(f"{_variable('principals')}: {error}") from None
+        for name, parse in (("principals", parse_rules), ("oidc", parse_issuer)):
+            try:
+                parse(getattr(self, name))
+            except ValueError as error:
+                raise BadSetting(f"{_variable(name)}: {error}") from None
 
     def with_pools(self, names: Iterable[str]) -> Self:
         return replace(self, pools=",".join(names))
@@ -199,6 +203,7 @@ class Environment:
     require_certificates: bool = False
     """See `Settings`."""
     principals: str = EVERY_PRINCIPAL
+    oidc: str = ""
     """See `Settings`."""
 
     def __post_init__(self) -> None:
@@ -224,6 +229,7 @@ class Environment:
             slice_capacity_per_s=self.slice_capacity_per_s,
             require_certificates=self.require_certificates,
             principals=self.principals,
+            oidc=self.oidc,
         )
 
 
