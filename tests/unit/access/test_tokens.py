@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -159,6 +160,23 @@ def test_a_key_that_the_token_brings_along_proves_nothing(reading: Reading) -> N
         text = token(claims(reading.clock.at_ms, **OWNER), key="another", headers={"kid": "first", **header})
         with pytest.raises(BadToken):
             reading.show(text)
+
+
+@pytest.mark.parametrize("header", [{"crit": ["exp"]}, {"crit": ["b64"], "b64": False}, {"crit": []}], ids=str)
+def test_a_token_that_asks_to_be_read_in_a_way_of_its_own_is_not_taken(
+    reading: Reading, header: dict[str, Any]
+) -> None:
+    """However well it is signed."""
+    reading.show(_signed_by_hand(reading, {}))
+    with pytest.raises(BadToken):
+        reading.show(_signed_by_hand(reading, header))
+
+
+def _signed_by_hand(reading: Reading, header: dict[str, Any]) -> str:
+    text = f"{part({'alg': 'ES256', 'kid': 'first', **header})}.{part(claims(reading.clock.at_ms, **OWNER))}"
+    kind = jwt.algorithms.ECAlgorithm(jwt.algorithms.ECAlgorithm.SHA256)
+    signature = kind.sign(text.encode(), private("ES256", "first"))  # type: ignore[arg-type]
+    return f"{text}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
 
 
 def test_a_key_that_is_too_short_proves_nothing(reading: Reading) -> None:
