@@ -32,6 +32,7 @@ _RANGES = {
     "slices": (1, 1_024),
     "shards_before": (0, 9_999),
     "retention_days": (1, 400),
+    "audit_days": (1, 3_650),
     "slice_capacity_per_s": (1, 100_000),
     "long_poll_max_s": (1, 20),
 }
@@ -56,6 +57,8 @@ class Settings:
     """The number of shards before the last change of it, until the old layout's items have ended."""
     pools: str = "default"
     retention_days: int = 30
+    audit_days: int = 400
+    """How long entries of the audit are kept."""
     push_private: bool = False
     """Pushes may reach private addresses: for one's own machine, never for a deployed environment."""
     require_certificates: bool = False
@@ -93,6 +96,7 @@ class Settings:
             shards_before=self.shards_before,
             pools=tuple(self.pools.split(",")),
             retention_s=self.retention_days * 86_400,
+            audit_s=self.audit_days * 86_400,
             push_private=self.push_private,
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
@@ -173,6 +177,8 @@ class Environment:
     lambda_pools: Mapping[str, int] = field(default_factory=dict)
     """The pools whose worker is a Lambda function, with its timeout in seconds: messages are hidden as long."""
     retention_days: int
+    audit_days: int = 400
+    """See `Settings`."""
     keep_data: bool
     """Tables and queues survive the deletion of their stack, and tables refuse to be deleted."""
     log_retention_days: Literal[7, 30, 90]
@@ -226,6 +232,7 @@ class Environment:
             slices=self.slices,
             pools=",".join(self.pools),
             retention_days=self.retention_days,
+            audit_days=self.audit_days,
             slice_capacity_per_s=self.slice_capacity_per_s,
             require_certificates=self.require_certificates,
             principals=self.principals,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from tickwork.core.access.acting import Acting, acting
 from tickwork.core.access.actors import LOCAL, Actor, Rule, actor_of_principal
 from tickwork.core.errors import Unauthenticated
 from tickwork.flows.access.authenticating import KnownKeys
@@ -87,6 +88,13 @@ def bearer_of(authorization: str) -> str | None:
     return authorization[len(_BEARER) :].strip()
 
 
-def _header(event: Mapping[str, Any]) -> str:
+def _header(event: Mapping[str, Any], wanted: str = "authorization") -> str:
     headers = event.get("headers") or {}
-    return next((str(value) for name, value in headers.items() if name.lower() == "authorization"), "")
+    return next((str(value) for name, value in headers.items() if name.lower() == wanted), "")
+
+
+def acting_of(event: Mapping[str, Any], actor: Actor) -> Acting:
+    """Who acts and from where, for the record: the address is what the door has seen, whatever headers say of it."""
+    context = event.get("requestContext") or {}
+    address = str((context.get("http") or {}).get("sourceIp") or "")
+    return acting(actor, address, _header(event, "user-agent"), str(context.get("requestId") or ""))
