@@ -35,6 +35,7 @@ _RANGES = {
     "audit_days": (1, 3_650),
     "slice_capacity_per_s": (1, 100_000),
     "long_poll_max_s": (1, 20),
+    "log_one_in": (1, 10_000),
 }
 _FLAGS = {"push_private", "require_certificates"}
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -67,10 +68,11 @@ class Settings:
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
+    log_one_in: int = 1
+    """Of the windows that went well, one in so many has a line in the log. What failed, was slow or late always has."""
     principals: str = EVERY_PRINCIPAL
-    """Which IAM callers act for which team in which role: see `core.access.actors.parse_rules`."""
     oidc: str = ""
-    """Whose tokens are taken, and what their claims mean: see `core.access.issuers.parse_issuer`."""
+    """Which IAM callers, and whose tokens, act for which team: `core.access.actors.parse_rules`, `issuers.parse_issuer`."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -101,12 +103,12 @@ class Settings:
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
             long_poll_max_s=self.long_poll_max_s,
+            log_one_in=self.log_one_in,
         )
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
         """Read TICKWORK_PREFIX, TICKWORK_SHARDS, ...; a variable that is not there keeps its default."""
-        environ = os.environ if environ is None else environ
         named = {f.name: _variable(f.name) for f in fields(cls)}
         return cls(**{name: _read(name, environ[key]) for name, key in named.items() if key in environ})
 
@@ -137,8 +139,8 @@ class PushSecrets:
             raise BadSetting(f"TICKWORK_PUSH_SECRETS: each secret needs {SECRET_CHARS_MIN} characters or more")
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
-        return cls.from_text((os.environ if environ is None else environ).get("TICKWORK_PUSH_SECRETS", ""))
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        return cls.from_text(environ.get("TICKWORK_PUSH_SECRETS", ""))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -152,8 +154,8 @@ PUSH_SECRETS_AT = "TICKWORK_PUSH_SECRETS_ARN"
 """The variable that names the stored secret whose text is that of TICKWORK_PUSH_SECRETS."""
 
 
-def push_secrets_arn(environ: Mapping[str, str] | None = None) -> str:
-    arn = (os.environ if environ is None else environ).get(PUSH_SECRETS_AT, "")
+def push_secrets_arn(environ: Mapping[str, str] = os.environ) -> str:
+    arn = environ.get(PUSH_SECRETS_AT, "")
     if not arn:
         raise BadSetting(f"{PUSH_SECRETS_AT} is not set: it names the secret that pushes are signed with")
     return arn
@@ -191,7 +193,7 @@ class Environment:
     account runs. It all comes out of the account's limit, of which 100 must stay unreserved, and which may be 10 in a
     new account: there, reserve nothing."""
     alarms: Literal["few", "all"]
-    """`few`: those without which a failure would go unheard. The others hear the same earlier, or say more of it."""
+    """`few`: of failures of the whole. The others are of lateness, of pushes, of single pools and of teams."""
     pusher_concurrency: int
     """Pushes at a time. A slow target holds a pusher for 10 s each, so that they must not take the account's limit."""
     alarm_after_lag_s: int
@@ -203,14 +205,13 @@ class Environment:
     api_requests_burst: int
     """What the HTTP API lets through before it answers 429, of signed requests."""
     key_requests_per_s: int = 50
-    key_requests_burst: int = 100
-    """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by these."""
+    """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by this."""
     slice_capacity_per_s: int = 500
+    log_one_in: int = 1
     require_certificates: bool = False
-    """See `Settings`."""
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
-    """See `Settings`."""
+    """These five: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:
@@ -234,6 +235,7 @@ class Environment:
             retention_days=self.retention_days,
             audit_days=self.audit_days,
             slice_capacity_per_s=self.slice_capacity_per_s,
+            log_one_in=self.log_one_in,
             require_certificates=self.require_certificates,
             principals=self.principals,
             oidc=self.oidc,
@@ -268,6 +270,7 @@ ENVIRONMENTS: dict[str, Environment] = {
             retention_days=30,
             keep_data=False,
             log_retention_days=30,
+            log_one_in=10,
             scanner_concurrency=16,
             reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100, "authorizer": 10},
             alarms="all",
@@ -275,8 +278,6 @@ ENVIRONMENTS: dict[str, Environment] = {
             alarm_after_lag_s=30,
             api_requests_per_s=200,
             api_requests_burst=400,
-            key_requests_per_s=100,
-            key_requests_burst=200,
         ),
         Environment(
             name="prod",
@@ -286,6 +287,7 @@ ENVIRONMENTS: dict[str, Environment] = {
             retention_days=90,
             keep_data=True,
             log_retention_days=90,
+            log_one_in=100,
             scanner_concurrency=48,
             reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400, "authorizer": 20},
             alarms="all",
@@ -294,7 +296,6 @@ ENVIRONMENTS: dict[str, Environment] = {
             api_requests_per_s=1_000,
             api_requests_burst=2_000,
             key_requests_per_s=500,
-            key_requests_burst=1_000,
         ),
     )
 }

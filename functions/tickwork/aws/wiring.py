@@ -10,12 +10,13 @@ import botocore.session
 from botocore.config import Config
 
 from tickwork.aws.clock import RandomIds, SystemClock
+from tickwork.aws.queue_making import SqsQueueMaker
 from tickwork.aws.sqs import SqsReceiver, SqsSender
 from tickwork.aws.tokens import JwtDesk
 from tickwork.core.access.issuers import parse_issuer
 from tickwork.flows.access.authenticating import SeenKeys
 from tickwork.flows.access.tokens import Credentials, Tokens
-from tickwork.ports import NoReceiver, Ports, Receiver, Signals
+from tickwork.ports import NoQueueMaker, NoReceiver, Ports, Receiver, Signals
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
 
@@ -110,4 +111,5 @@ def aws_ports(
         ids=ids,
         layout=settings.layout(),
         receiver=receiver,
+        queues=SqsQueueMaker(sqs, settings.prefix) if receives else NoQueueMaker(),
     )
