@@ -72,7 +72,7 @@ class Settings:
     """Of the windows that went well, one in so many has a line in the log. What failed, was slow or late always has."""
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
-    """Which IAM callers, and whose tokens, act for which team: `core.access.actors.parse_rules`, `issuers.parse_issuer`."""
+    """Which IAM callers, and whose tokens, act for which team: see `parse_rules`, `parse_issuer` in `core.access`."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -188,10 +188,9 @@ class Environment:
     """Scanners at a time: at least one for each slice."""
     reserved: Mapping[str, int]
     """Concurrent executions that are kept for a function, and are its most. Otherwise some 900 idle long polls, each
-    holding an execution of the API, would leave the ticker none. Two for what a clock wakes: one that hangs until its
-    timeout, and its successor. For the API it is the bound that leaves something to pushes, and to whatever else the
-    account runs. It all comes out of the account's limit, of which 100 must stay unreserved, and which may be 10 in a
-    new account: there, reserve nothing."""
+    holding one of the API's, would leave the ticker none. Two for what a clock wakes: one that hangs until its timeout,
+    and its successor. The API's bound leaves something to pushes, and to whatever else the account runs. It all comes
+    out of the account's limit, of which 100 must stay unreserved. A new account's may be 10: reserve nothing there."""
     alarms: Literal["few", "all"]
     """`few`: of failures of the whole. The others are of lateness, of pushes, of single pools and of teams."""
     pusher_concurrency: int
