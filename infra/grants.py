@@ -106,9 +106,11 @@ RECONCILER = Grants(
         SET_ASIDE: (QUERY,),
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
-        PASSES: (GET, QUERY, PUT, DELETE),
+        PASSES: (GET, QUERY, PUT, UPDATE, DELETE),
+        AUDIT: (GET_MANY, PUT),
         TEAMS: (GET, GET_MANY, PUT),
     },
+    indexes={(AUDIT, ENTRIES_BY_TEAM): (QUERY,)},
     ticks=(URL, SEND),
     ready=(URL, SEND),
 )
