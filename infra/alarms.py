@@ -183,7 +183,7 @@ class Alarms(Construct):
             "teams-attention",
             self._bell.own(TEAMS_ATTENTION, EVERYWHERE, "Sum", _QUARTER),
             above=0,
-            what="A run that must not run twice was not repeated, or a push target is left alone: its team looks",
+            what="A run that must not run twice was not repeated, one hangs or expired, or a push target is left alone",
         )
         self._bell.alarm(
             "handler-missing",

@@ -67,7 +67,7 @@ API = Grants(
         RESOURCES: (GET, QUERY, PUT, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
-        AUDIT: (GET_MANY, QUERY, PUT, UPDATE),
+        AUDIT: (GET, GET_MANY, QUERY, PUT, UPDATE),
         PASSES: (GET, PUT),
     },
     indexes={

@@ -21,7 +21,8 @@ from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
-from tickwork.core.ledger.tables import ALL_TABLES, AUDIT, JOBS, PASSES, RESOURCES, SET_ASIDE, Table
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import ALL_TABLES, AUDIT, JOBS, PASSES, RESOURCES, SET_ASIDE, TIMERS, Table
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.runs import breaker
@@ -40,7 +41,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 10
+VERSION = 11
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -68,6 +69,7 @@ def record() -> dict[str, list[Any]]:
     _earlier(world)
     _keys(world)
     _teams(world)
+    _lasting(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
@@ -294,6 +296,16 @@ def _earlier(world: World) -> None:
     order = dead_letters.Order("ops", "as it was", 10, world.clock.at_ms + 60_000, definition=1)
     dead_letters.replay_runs(world.ports, [dead], order)
     cancelling.cancel_run(world.ports, world.next_key("shop:several"), "not this time")
+
+
+def _lasting(world: World) -> None:
+    """A run that took its time: its job knows of it."""
+    runs = [Run.from_item(item) for item in _items(world, TIMERS) if item.get("job_id") == "shop:apart"]
+    fired = [run.key for run in runs if run.status == "pending" and run.key.fire_at_ms <= world.clock.at_ms]
+    key = max(fired, key=lambda key: key.fire_at_ms)
+    run = world.must_start(key, lease_s=900)
+    world.after(600)
+    world.complete(key, run.token)
 
 
 def write() -> None:

@@ -28,6 +28,8 @@ class LastShown(TypedDict):
     status: str
     scheduled_at: Second
     ended_at: Moment
+    took_s: NotRequired[float]
+    """Its last attempt, when that succeeded."""
 
 
 # `from` is a word of Python's own, so that this one cannot be written as a class.

@@ -112,13 +112,14 @@ class Sealed:
         """The write of a team of which nothing is sealed yet."""
         return Put(PASSES, self.key | {"sealed_ms": 0, "seal_head": ""}, Absent())
 
-    def moved(self, to: Sealed) -> Update:
-        """The write that says how far it is now. Refused where another run has moved it."""
-        no_head = AnyOf((Missing("seal_head"), Is("seal_head", "")))
-        as_read: Condition = Is("seal_head", self.head) if self.head else no_head
-        unmoved = AllOf((Is("sealed_ms", self.through_ms), as_read))
-        changes: Item = {"sealed_ms": to.through_ms, "seal_head": to.head} | ({"after": to.after} if to.after else {})
-        return Update(PASSES, self.key, unmoved, set=changes, remove=() if to.after else ("after",))
+
+def move_sealed(sealed: Sealed, to: Sealed) -> Update:
+    """The write that says how far a team is sealed now. Refused where another run has moved it."""
+    no_head = AnyOf((Missing("seal_head"), Is("seal_head", "")))
+    as_read: Condition = Is("seal_head", sealed.head) if sealed.head else no_head
+    unmoved = AllOf((Is("sealed_ms", sealed.through_ms), as_read))
+    changes: Item = {"sealed_ms": to.through_ms, "seal_head": to.head} | ({"after": to.after} if to.after else {})
+    return Update(PASSES, sealed.key, unmoved, set=changes, remove=() if to.after else ("after",))
 
 
 def seal_stream(team: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from tickwork.core.ids import job_id_of
 from tickwork.core.jobs.pauses import Pause
@@ -53,6 +53,8 @@ class LastRun(TypedDict):
     status: str
     scheduled_at_ms: int
     ended_at_ms: int
+    took_ms: NotRequired[int]
+    """Of its last attempt, when that succeeded."""
 
 
 def next_attributes(upcoming: Next | None) -> Item:
@@ -127,6 +129,8 @@ class Job(Definition):
     next: Next | None = field(default=None, metadata=spelled(_NEXT))
     reason: str | None = None
     last: LastRun | None = field(default=None, metadata={KEPT: True})
+    usual_s: int = field(default=0, metadata={KEPT: True})
+    """How long its last success took that was no quick one (`durations`); 0: none is known."""
     pauses: tuple[Pause, ...] = field(default=(), metadata={KEPT: True})
     cancelled: tuple[int, ...] = field(default=(), metadata={KEPT: True})
     """Nominal instants. One that is passed is dropped at the next step."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwork.core.access.seals import ENTRIES_PER_SEAL, Sealed, next_seal, put_seal, sealed_until
+from tickwork.core.access.seals import ENTRIES_PER_SEAL, Sealed, move_sealed, next_seal, put_seal, sealed_until
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import iso
 from tickwork.core.ledger.tables import AUDIT, ENTRIES_BY_TEAM, PASSES
@@ -68,11 +68,13 @@ def _seal_next(ports: Ports, sealed: Sealed, until_ms: int, repairs: Repairs) ->
     entries = [item for item in read_many(ports, AUDIT, keys) if item is not None]
     moved = replace(sealed, through_ms=sealed.through_ms if more else until_ms, after=more)
     if not entries:
-        return moved if isinstance(commit(ports, sealed.moved(moved)), Committed) else None
+        return moved if isinstance(commit(ports, move_sealed(sealed, moved)), Committed) else None
     through_ms = int(entries[-1]["at_ms"]) if more else until_ms
     seal = next_seal(sealed, entries, through_ms, ports.clock.now_ms())
     moved = replace(moved, head=seal.head.as_text())
-    if not isinstance(commit(ports, put_seal(seal), sealed.moved(moved)), Committed) and not _stands(ports, moved):
+    if not isinstance(commit(ports, put_seal(seal), move_sealed(sealed, moved)), Committed) and not _stands(
+        ports, moved
+    ):
         return None
     repairs.sealed += len(entries)
     return moved

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tickwork.core.access import teams
 from tickwork.core.access.entries import Head
@@ -16,8 +16,6 @@ from tickwork.core.ledger.tables import (
     KEYS,
     KEYS_BY_TEAM,
     TEAMS,
-    Index,
-    Table,
 )
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.audit.findings import EDITED, FORKED, HEAD, REMOVED, UNRECORDED, Verified, VerifyPlace
@@ -29,24 +27,58 @@ THINGS_PAGE = 25
 LAST_READ = 20
 """Entries at the end of a thing's stream that are looked at for two of one number."""
 
-THINGS: Mapping[str, tuple[Table, Index]] = {
-    "job": (JOBS, BY_TEAM),
-    "calendar": (CALENDARS, CALENDARS_BY_TEAM),
-    "key": (KEYS, KEYS_BY_TEAM),
+type _PageOf = Callable[[Ports, str, str], tuple[list[Item | None], str | None]]
+
+
+def _jobs(ports: Ports, team: str, after: str) -> tuple[list[Item | None], str | None]:
+    position: Item | None = {"team": team, "job_id": after} if after else None
+    rows, more = ports.store.query_index(JOBS, BY_TEAM, team, limit=THINGS_PAGE, after=position, descending=False)
+    return read_many(ports, JOBS, [{"job_id": row["job_id"]} for row in rows]), _id_in(more, "job_id")
+
+
+def _calendars(ports: Ports, team: str, after: str) -> tuple[list[Item | None], str | None]:
+    position: Item | None = {"team": team, "calendar_id": after} if after else None
+    rows, more = ports.store.query_index(
+        CALENDARS, CALENDARS_BY_TEAM, team, limit=THINGS_PAGE, after=position, descending=False
+    )
+    keys: list[Item] = [{"calendar_id": row["calendar_id"]} for row in rows]
+    return read_many(ports, CALENDARS, keys), _id_in(more, "calendar_id")
+
+
+def _keys(ports: Ports, team: str, after: str) -> tuple[list[Item | None], str | None]:
+    position: Item | None = {"team": team, "key_id": after} if after else None
+    rows, more = ports.store.query_index(KEYS, KEYS_BY_TEAM, team, limit=THINGS_PAGE, after=position, descending=False)
+    return read_many(ports, KEYS, [{"key_id": row["key_id"]} for row in rows]), _id_in(more, "key_id")
+
+
+def _id_in(position: Item | None, name: str) -> str | None:
+    return None if position is None else str(position[name])
+
+
+THINGS: Mapping[str, tuple[str, _PageOf]] = {
+    "job": ("job_id", _jobs),
+    "calendar": ("calendar_id", _calendars),
+    "key": ("key_id", _keys),
 }
+"""By kind: the attribute that names one, and how a page of a team's is read."""
 TEAM = "team"
-_GOING: Mapping[str, Table] = {"job": JOBS, "calendar": CALENDARS}
-"""Things that are there as long as no entry says that they were deleted; keys expire."""
 
 
 def check_there(ports: Ports, entries: Sequence[Item], found: Verified) -> None:
-    """That the things which entries are about are there, or were deleted by one of them."""
-    for kind, table in _GOING.items():
-        streams = sorted({str(item["stream"]) for item in entries if str(item["stream"]).split(":", 2)[1] == kind})
-        keys: list[Item] = [{table.partition_key: stream.replace(f":{kind}:", ":", 1)} for stream in streams]
-        for stream, item in zip(streams, read_many(ports, table, keys), strict=True):
-            if item is None and not _was_deleted(ports, stream):
-                found.find(REMOVED, {"stream": stream}, f"the {kind} is not there, and no entry says who deleted it")
+    """That the things which entries are about are there, or were deleted by one of them. Keys expire."""
+    jobs, calendars = _streams(entries, "job"), _streams(entries, "calendar")
+    there = read_many(ports, JOBS, [{"job_id": name} for name in jobs.values()])
+    there += read_many(ports, CALENDARS, [{"calendar_id": name} for name in calendars.values()])
+    for stream, item in zip([*jobs, *calendars], there, strict=True):
+        if item is None and not _was_deleted(ports, stream):
+            found.find(REMOVED, {"stream": stream}, "the thing is not there, and no entry says who deleted it")
+
+
+def _streams(entries: Sequence[Item], kind: str) -> dict[str, str]:
+    """The ids of things of a kind, by their streams."""
+    found = sorted({str(item["stream"]) for item in entries})
+    parts = [(stream, stream.split(":", 2)) for stream in found]
+    return {stream: f"{team}:{name}" for stream, (team, its, name) in parts if its == kind}
 
 
 def _was_deleted(ports: Ports, stream: str) -> bool:
@@ -64,15 +96,14 @@ def check_team(ports: Ports, team: str, found: Verified) -> None:
 
 
 def check_things(ports: Ports, team: str, place: VerifyPlace, found: Verified) -> VerifyPlace | None:
-    table, index = THINGS[place.phase]
-    position: Item | None = {"team": team, index.sort_key: place.place} if place.place else None
-    rows, more = ports.store.query_index(table, index, team, limit=THINGS_PAGE, after=position, descending=False)
-    for item in read_many(ports, table, [{table.partition_key: row[table.partition_key]} for row in rows]):
+    """A page of the team's things of a kind."""
+    named, page_of = THINGS[place.phase]
+    items, more = page_of(ports, team, place.place)
+    for item in items:
         if item is not None:
             found.things += 1
-            name = str(item[table.partition_key]).partition(":")[2]
-            _check_thing(ports, item, entry_stream(team, place.phase, name), found)
-    return None if more is None else VerifyPlace(place.phase, 0, "", str(more[index.sort_key]))
+            _check_thing(ports, item, entry_stream(team, place.phase, str(item[named]).partition(":")[2]), found)
+    return None if more is None else VerifyPlace(place.phase, 0, "", more)
 
 
 def _check_thing(ports: Ports, item: Item, stream: str, found: Verified) -> None:
