@@ -74,6 +74,11 @@ class TickworkFunction(Construct):
             environment=settings.to_environ() | {"POWERTOOLS_LOG_LEVEL": "INFO"} | dict(variables or {}),
             role=role.without_policy_updates(),  # nothing but the above, whatever a construct may wish to add
             log_group=log_group,
+            # Lambda's own lines of an invocation that went well are as long as ours, and say less: none of them. Those
+            # of one that failed or ran out of time stay.
+            logging_format=lambda_.LoggingFormat.JSON,
+            application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
+            system_log_level_v2=lambda_.SystemLogLevel.WARN,
             timeout=cdk.Duration.seconds(timeout_s),
             memory_size=memory_mb,
             reserved_concurrent_executions=reserved_concurrency,
@@ -100,11 +105,14 @@ def _statements(
     if grants.ticks:
         yield _allow("sqs", grants.ticks, queues.ticks.queue_arn)
     if grants.ready:
-        yield _allow("sqs", grants.ready, *(queue.queue_arn for queue in queues.ready.values()))
+        yield _allow("sqs", grants.ready, *(queue.queue_arn for queue in queues.ready.values()), queues.of_teams_arn)
     if grants.leased:
-        yield _allow("sqs", grants.leased, *(queue.queue_arn for queue in queues.of_workers.values()))
+        of_workers = (queue.queue_arn for queue in queues.of_workers.values())
+        yield _allow("sqs", grants.leased, *of_workers, queues.of_teams_arn)
     if grants.pushed:
         yield _allow("sqs", grants.pushed, queues.ready[PUSH_POOL].queue_arn)
+    if grants.made:
+        yield _allow("sqs", grants.made, queues.of_teams_arn)
     if grants.secret and secret is not None:
         yield _allow("secretsmanager", grants.secret, secret.secret_arn)
 
