@@ -164,7 +164,8 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
         )
     schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
     answer = _answer(ports, job, _warnings(ports, given.get("schedule"), schedule))
-    return 200, cast("ChangedJob", {**answer, "changed": job.version != body.version})
+    # A pause raises the version as well, and changes nothing that a job is defined by.
+    return 200, cast("ChangedJob", {**answer, "changed": (job.defined_since or job.version) > body.version})
 
 
 def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | None) -> list[str]:
