@@ -34,6 +34,7 @@ from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
 from tickwork.api.runs.views import runs_page
+from tickwork.api.work import check_target
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
@@ -59,6 +60,7 @@ from tickwork.core.schedule import (
 )
 from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.access import registry
+from tickwork.flows.access.pools import check_aim
 from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, registering
@@ -86,6 +88,7 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
         return 200, _answer(ports, before, _warnings(ports, body.schedule, again))
     registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
+    check_target(ports, body, new.work)
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new)
     registry.note_teams(ports, [job.team])
@@ -155,6 +158,8 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
 
     def revise(job: Job) -> NewJob:
         new, schedule = changed_job(job, given, ports.layout, ports.clock.now_ms())
+        if new.work.pool != job.work.pool:  # what it aims at already goes on
+            check_aim(ports, job.team, new.work.pool, (given.get("target") or {}).get("pool") or "")
         schedules[:] = [schedule]
         return new
 
