@@ -52,7 +52,14 @@ TOGETHER: dict[str, frozenset[str]] = {
             "runs.calls_busy_total",
         }
     ),
-    TEAMS_ATTENTION: frozenset({"runs.unsafe_not_repeated_total", "runs.expired_total", "push.breaker_opened_total"}),
+    TEAMS_ATTENTION: frozenset(
+        {
+            "runs.unsafe_not_repeated_total",
+            "runs.expired_total",
+            "runs.overlong_total",
+            "push.breaker_opened_total",
+        }
+    ),
 }
 
 PUBLISHED = frozenset({"scheduler.slowest_slice_lag_seconds", "scheduler.fire_lag_seconds", "runs.unhandled_total"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from tickwork.core.errors import Forbidden
@@ -27,26 +27,46 @@ BY_CHARS_MAX = 80
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`name` says how it was proven: `key:team:id`, `iam:Role/session`, or `local`."""
+    """`name` says how it was proven: `key:team:id`, `iam:Role/session`, `jwt:subject`, or `local`."""
 
     name: str
     team: str
     role: Role
     pools: tuple[str, ...] = ()
     """Of a worker: the pools it may lease from."""
+    beside: tuple[Actor, ...] = ()
+    """What the same caller is in further teams, or in another role. A request that names its team is made by what he is
+    there; which that is, the wall settles (`api/wall.py`), so that a flow sees one team and one role."""
+
+    @property
+    def standings(self) -> tuple[Actor, ...]:
+        """Each that the caller is, by itself."""
+        return (replace(self, beside=()), *self.beside) if self.beside else (self,)
+
+    @property
+    def teams(self) -> frozenset[str]:
+        return frozenset(one.team for one in self.standings)
 
     def reaches(self, team: str) -> bool:
-        return self.team in (team, PLATFORM_TEAM)
+        return not self.teams.isdisjoint((team, PLATFORM_TEAM))
 
     @property
     def is_walled(self) -> bool:
         """Whether there are teams that it does not reach."""
-        return self.team != PLATFORM_TEAM
+        return PLATFORM_TEAM not in self.teams
 
     def signs(self, note: str | None) -> str:
         """Who did it, for the record, with what the client wrote there as a note: the actor always comes first."""
         signed = self.name if not note or note == self.name else f"{self.name} ({note})"
         return signed if len(signed) <= BY_CHARS_MAX else f"{signed[: BY_CHARS_MAX - 3]}..."
+
+
+def together(standings: Sequence[Actor]) -> Actor:
+    """The one caller who is all of these. In what is about none of his teams alone, his role is the least of them."""
+    if len(standings) == 1:
+        return standings[0]
+    least, *others = sorted(standings, key=lambda one: ROLES.index(one.role))
+    return replace(least, beside=tuple(others))
 
 
 LOCAL = Actor("local", PLATFORM_TEAM, "platform")
@@ -108,7 +128,7 @@ def principal_of(arn: str) -> str:
     """`Role/session` or `user` of a caller's ARN: what rules go by, and records say."""
     resource = arn[:ARN_CHARS_MAX].rpartition(":")[2]
     kind, _, name = resource.partition("/")
-    if kind == "user":  # its path is no part of its name
+    if kind in ("user", "role"):  # its path is no part of its name
         return name.rpartition("/")[2] or UNKNOWN_PRINCIPAL
     return name or resource or UNKNOWN_PRINCIPAL
 
