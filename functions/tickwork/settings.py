@@ -104,9 +104,8 @@ class Settings:
         )
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
         """Read TICKWORK_PREFIX, TICKWORK_SHARDS, ...; a variable that is not there keeps its default."""
-        environ = os.environ if environ is None else environ
         named = {f.name: _variable(f.name) for f in fields(cls)}
         return cls(**{name: _read(name, environ[key]) for name, key in named.items() if key in environ})
 
@@ -137,8 +136,8 @@ class PushSecrets:
             raise BadSetting(f"TICKWORK_PUSH_SECRETS: each secret needs {SECRET_CHARS_MIN} characters or more")
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
-        return cls.from_text((os.environ if environ is None else environ).get("TICKWORK_PUSH_SECRETS", ""))
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        return cls.from_text(environ.get("TICKWORK_PUSH_SECRETS", ""))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -152,8 +151,8 @@ PUSH_SECRETS_AT = "TICKWORK_PUSH_SECRETS_ARN"
 """The variable that names the stored secret whose text is that of TICKWORK_PUSH_SECRETS."""
 
 
-def push_secrets_arn(environ: Mapping[str, str] | None = None) -> str:
-    arn = (os.environ if environ is None else environ).get(PUSH_SECRETS_AT, "")
+def push_secrets_arn(environ: Mapping[str, str] = os.environ) -> str:
+    arn = environ.get(PUSH_SECRETS_AT, "")
     if not arn:
         raise BadSetting(f"{PUSH_SECRETS_AT} is not set: it names the secret that pushes are signed with")
     return arn
@@ -191,8 +190,7 @@ class Environment:
     account runs. It all comes out of the account's limit, of which 100 must stay unreserved, and which may be 10 in a
     new account: there, reserve nothing."""
     alarms: Literal["few", "all"]
-    """`few`: those without which a failure of the whole would go unheard. The others are of lateness, of pushes, and of
-    single pools and teams."""
+    """`few`: of failures of the whole. The others are of lateness, of pushes, of single pools and of teams."""
     pusher_concurrency: int
     """Pushes at a time. A slow target holds a pusher for 10 s each, so that they must not take the account's limit."""
     alarm_after_lag_s: int
@@ -208,11 +206,9 @@ class Environment:
     """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by these."""
     slice_capacity_per_s: int = 500
     log_one_in: int = 1
-    """See `Settings`."""
     require_certificates: bool = False
-    """See `Settings`."""
     principals: str = EVERY_PRINCIPAL
-    """See `Settings`."""
+    """These four: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:

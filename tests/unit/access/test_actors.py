@@ -21,7 +21,7 @@ ROLE = "arn:aws:sts::123456789012:assumed-role/PaymentsDeploy/ann@example.org"
         (ROLE, "PaymentsDeploy/ann@example.org"),
         ("arn:aws:iam::123456789012:user/teams/payments/ci", "ci"),
         ("arn:aws:iam::123456789012:root", "root"),
-        ("arn:aws:sts::123456789012:federated-user/bob", "bob"),
+        ("arn:aws:sts::123456789012:federated-user/bob", "federated-user:bob"),
         ("", "unknown"),
     ],
 )
@@ -57,6 +57,32 @@ def test_a_principal_without_a_name_is_no_named_one() -> None:
     """That none is named at all, the gate refuses (test_door.py)."""
     with pytest.raises(Forbidden):
         actor_of_principal("", parse_rules("Ops=>platform/platform"))
+
+
+LONG_PATH = "a" * 380
+PRETENDERS = (
+    "arn:aws:sts::123456789012:federated-user/PaymentsDeploy",
+    "arn:aws:iam::123456789012:user/a:assumed-role/PaymentsDeploy/x",
+    "arn:aws:iam::123456789012:user/a:role/PaymentsDeploy/x",
+    *(f"arn:aws:iam::123456789012:user/{LONG_PATH[:length]}/PaymentsDeploy/bob" for length in range(300, 381)),
+    f"arn:aws:iam::123456789012:user/{'a' * 512}/PaymentsDeploy/bob",
+    f"arn:aws:sts::123456789012:assumed-role/PaymentsDeploy/{'s' * 800}",
+    "arn:aws:sts::123456789012:assumed-role/Other/PaymentsDeploy",
+    "PaymentsDeploy:",
+)
+
+
+@pytest.mark.parametrize("arn", PRETENDERS, ids=lambda arn: arn[13:80])
+def test_nobody_gets_a_roles_name_who_may_choose_his_own_or_a_path(arn: str) -> None:
+    """Whoever may make a user, or sign one in, is not thereby whom he calls it."""
+    with pytest.raises(Forbidden):
+        actor_of_principal(arn, parse_rules("PaymentsDeploy=>payments/owner PaymentsDeploy/*=>payments/owner"))
+
+
+def test_a_federated_user_is_named_with_his_kind() -> None:
+    (rule,) = parse_rules("federated-user:bob=>payments/viewer")
+    assert rule.matches(principal_of("arn:aws:sts::123456789012:federated-user/bob"))
+    assert not rule.matches(principal_of("arn:aws:sts::123456789012:assumed-role/federated-user/bob"))
 
 
 ACCOUNT = "123456789012"

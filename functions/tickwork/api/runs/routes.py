@@ -64,8 +64,8 @@ def _after(cursor: str | None, wanted: Filter) -> Place | None:
     if isinstance(after, Spot) and wanted.is_by_end and wanted.status != CANCELLED:
         raise not_a_cursor()
     if isinstance(after, EndsOf):
-        named = {after.first_team, after.last_team} - {""}
-        team, _, _ = after.end.partition.partition("#") if after.end else (after.first_team, "", "")
+        team = after.end.partition.partition("#")[0] if after.end else after.first_team
+        named = {after.first_team, after.last_team, team} - {""}
         is_of_list = wanted.is_by_end and (not wanted.team or named == {wanted.team})
         if not is_of_list or (after.end and after.end.partition not in bad_end_partitions(team, wanted.status)):
             raise not_a_cursor()

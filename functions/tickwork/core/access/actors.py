@@ -20,7 +20,8 @@ PLATFORM_TEAM = "platform"
 """The platform's own team. Whoever acts for it reaches every team's things, as far as his role goes; its calendars may
 be named by all."""
 
-ARN_CHARS_MAX = 400
+ARN_CHARS_MAX = 800
+"""No ARN of a caller is longer: a path has 512 characters at most, a name 64. One that is names nobody."""
 BY_CHARS_MAX = 80
 """As much as stood in `by` before it was the actor: a pause is a part of its job's item."""
 
@@ -76,8 +77,9 @@ LOCAL = Actor("local", PLATFORM_TEAM, "platform")
 # --- principals of AWS ------------------------------------------------------------------------------------------
 
 UNKNOWN_PRINCIPAL = "unknown"
+_ARN_PARTS = 6
 _RULE = re.compile(
-    r"(?P<pattern>[A-Za-z0-9+=,.@_/*-]{1,200})=>(?P<team>[a-z0-9][a-z0-9._-]{0,62})/(?P<role>[a-z]+)"
+    r"(?P<pattern>[A-Za-z0-9+=,.@_/:*-]{1,200})=>(?P<team>[a-z0-9][a-z0-9._-]{0,62})/(?P<role>[a-z]+)"
     r"(?::(?P<pools>[a-z0-9-]+(?:\+[a-z0-9-]+)*))?",
     re.ASCII,
 )
@@ -125,12 +127,17 @@ def fault_of(team: str, role: Role, pools: Sequence[str]) -> str | None:
 
 
 def principal_of(arn: str) -> str:
-    """`Role/session` or `user` of a caller's ARN: what rules go by, and records say."""
-    resource = arn[:ARN_CHARS_MAX].rpartition(":")[2]
+    """`Role/session` or `user` of a caller's ARN: what rules go by, and records say. Of any other kind of caller its
+    kind as well: a federated user has whatever name the one gave him who signed him in, also that of a role.
+
+    Paths are written by whoever makes a user, and may have colons: the sixth part is all that is left."""
+    *_, resource = arn.split(":", _ARN_PARTS - 1) if len(arn) <= ARN_CHARS_MAX else [""]
     kind, _, name = resource.partition("/")
     if kind in ("user", "role"):  # its path is no part of its name
         return name.rpartition("/")[2] or UNKNOWN_PRINCIPAL
-    return name or resource or UNKNOWN_PRINCIPAL
+    if kind == "assumed-role" or not name:
+        return name or resource or UNKNOWN_PRINCIPAL
+    return f"{kind}:{name}"
 
 
 def actor_of_principal(arn: str, rules: Sequence[Rule]) -> Actor:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SORT_KEY_BYTES_MAX = 1_024
+"""DynamoDB's bound. Ours are ASCII, and shorter by far; but what a client hands back might not be ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Index:

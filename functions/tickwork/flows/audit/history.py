@@ -238,10 +238,11 @@ def _rows_of_job(
     ports: Ports, job_id: str, rows: int, after: JobPlace | None, since_ms: int, bound: Bound
 ) -> Iterator[Step[JobPlace]]:
     position: Item | None = None
+    between = (since_ms, LATEST_INSTANT_MS)
     if after is not None:
         position = {"job_id": job_id, "scheduled_at_ms": after[0], "pk": after[1], "sk": after[2]}
-    while True:
-        between = (since_ms, LATEST_INSTANT_MS)
+        between = (since_ms, after[0])
+    while between[0] <= between[1]:
         found, position = ports.store.query_index(
             TIMERS, BY_JOB, job_id, limit=rows, after=position, descending=True, between=between
         )
