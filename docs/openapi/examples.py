@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support import conformity
-from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
+from tests.support.fakes import CountingIds, FakeClock, FakeQueues, KeptSignals, RememberingSender
 from tests.support.http import ApiUnderTest
 from tests.support.queues import WorldQueue
 
@@ -67,7 +67,7 @@ class _Stage:
     def __init__(self) -> None:
         self.clock, self.outbox, self.examples = FakeClock(), RememberingSender(), Examples()
         layout = Layout(shards=1, slices=1, pools=("default", "payments"))
-        ports = Ports(self.clock, MemoryStore(), self.outbox, KeptSignals(), CountingIds(), layout)
+        ports = Ports(self.clock, MemoryStore(), self.outbox, KeptSignals(), CountingIds(), layout, queues=FakeQueues())
         self.ports = replace(ports, receiver=WorldQueue(self))  # type: ignore[arg-type]
         self._api = ApiUnderTest(self.ports)
 
@@ -222,10 +222,20 @@ def _teams(stage: _Stage) -> None:
     stage.call("GET", "/teams/payments")
     stage.call("GET", "/teams")
     stage.call("DELETE", "/teams/payments")
+    _pools(stage)
     stage.call("PUT", "/teams/web", {"contact": "cyd@example.org"})
     stage.call("DELETE", "/teams/web")
     stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": False, "refuse_unknown": True})
     stage.call("POST", "/timers", TIMER | {"team": "paymnts"})
+
+
+def _pools(stage: _Stage) -> None:
+    """Made, shared, read, and deleted."""
+    fast = "/teams/payments/pools/fast"
+    stage.call("PUT", fast, {"worker": "lambda", "timeout_s": 120, "shared_with": ["web"]})
+    stage.call("GET", fast)
+    stage.call("GET", "/teams/payments/pools")
+    stage.call("DELETE", fast)
 
 
 def _refusals(stage: _Stage) -> None:

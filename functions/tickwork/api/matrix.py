@@ -96,6 +96,10 @@ MATRIX: Mapping[str, Grant] = {
     "list_teams": Grant(READERS, Place("nowhere")),
     "delete_team": Grant(PLATFORM, _TEAM),
     "adopt_teams": Grant(PLATFORM, Place("nowhere")),
+    "put_pool": Grant(OWNERS, _TEAM),
+    "get_pool": Grant(READERS, _TEAM),
+    "list_pools": Grant(READERS, _TEAM),
+    "delete_pool": Grant(OWNERS, _TEAM),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

@@ -10,8 +10,9 @@ import botocore.session
 from botocore.config import Config
 
 from tickwork.aws.clock import RandomIds, SystemClock
+from tickwork.aws.queue_making import SqsQueueMaker
 from tickwork.aws.sqs import SqsReceiver, SqsSender
-from tickwork.ports import NoReceiver, Ports, Receiver, Signals
+from tickwork.ports import NoQueueMaker, NoReceiver, Ports, Receiver, Signals
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
 
@@ -100,4 +101,5 @@ def aws_ports(
         ids=ids,
         layout=settings.layout(),
         receiver=receiver,
+        queues=SqsQueueMaker(sqs, settings.prefix) if receives else NoQueueMaker(),
     )

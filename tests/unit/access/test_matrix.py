@@ -63,6 +63,7 @@ class Stage:
     def _things(self, team: str) -> dict[str, str]:
         target = {"pool": "default", "handler": "h"}
         self.do("PUT", f"/teams/{team}", {"contact": f"ann of {team}"})
+        self.do("PUT", f"/teams/{team}/pools/own", {})
         self.do("PUT", f"/calendars/{team}:days", {"dates": ["2026-12-25"]})
         self.do("POST", "/jobs", {"team": team, "name": "nightly", "schedule": SCHEDULE, "target": target})
         timer = self.do("POST", "/timers", {"team": team, "delay_s": 600, "target": target})
@@ -73,6 +74,7 @@ class Stage:
         ref = next(run["ref"] for run in self.do("GET", "/runs", team=team)["runs"] if run["job_id"] == due["timer_id"])
         return {
             "team": team,
+            "name": "own",
             "job_id": f"{team}:nightly",
             "timer_id": timer["timer_id"],
             "run": due["timer_id"],
@@ -132,6 +134,7 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "lease_runs": {"worker": "w", "max": 10},
         "create_key": {"team": team, "role": "viewer"},
         "rotate_key": {},
+        "put_pool": {"shared_with": ["web"], "version": 1},
         "put_team": {"contact": "bob", "version": 1},
         "adopt_teams": {"contact": "ann"},
     }

@@ -173,8 +173,9 @@ def needs_mark(pending_until_ms: int, fire_at_ms: int) -> bool:
     return pending_until_ms < fire_at_ms
 
 
-def moved_mark(key: Item, fire_at_ms: int, now_ms: int, unless: Condition) -> Update:
-    """The write that moves the mark of an item past `fire_at_ms`. Refused where it lies there already, and `unless`."""
+def moved_mark(key: Item, fire_at_ms: int, now_ms: int, given: Condition) -> Update:
+    """The write that moves the mark of an item past `fire_at_ms`. Refused where it lies there already, and where
+    `given` does not hold."""
     slack_ms = max(SLACK_MS_MIN, (fire_at_ms - now_ms) // SLACK_PARTS)
     lies_before = AnyOf((Missing("pending_until_ms"), Below("pending_until_ms", fire_at_ms)))
-    return Update(TEAMS, key, AllOf((unless, lies_before)), set={"pending_until_ms": fire_at_ms + slack_ms})
+    return Update(TEAMS, key, AllOf((given, lies_before)), set={"pending_until_ms": fire_at_ms + slack_ms})
