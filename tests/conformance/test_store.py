@@ -378,7 +378,7 @@ def test_a_team_is_registered_marked_replaced_and_deleted(store: Store) -> None:
     assert teams.list_teams(ports, limit=9, after=None) == ([teams.get_team(ports, "payments")], None)
     now_ms = ports.clock.now_ms()
     for fire_at_ms in (now_ms + DAY_MS, now_ms + 1_000):
-        registry.keep_mark(fake_ports(store), "payments", fire_at_ms)
+        registry.keep_teams_mark(fake_ports(store), "payments", fire_at_ms)
     marked = teams.get_team(ports, "payments")
     assert (marked.version, marked.pending_until_ms) == (1, now_ms + DAY_MS + DAY_MS // 16)
     changed = teams.put_team(ports, "payments", replace(content, contact="bob"), 1, LOCAL)

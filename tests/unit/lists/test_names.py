@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.unit.lists.stage import Stage
+from tests.unit.lists.stage import TEAM, Stage
 from tickwork.core.ledger.tables import TIMERS
 
 
@@ -122,3 +122,18 @@ def test_a_job_that_nobody_registered_is_an_error_and_no_empty_list() -> None:
     assert stage.ok("GET", "/jobs/pay:nightly/runs", status="dead")["runs"] == []
     stage.ok("DELETE", "/jobs/pay:nightly")
     assert stage.ok("GET", "/jobs/pay:nightly/runs", status="dead")["runs"] == []
+
+
+@pytest.mark.parametrize(
+    "name", [f"{TEAM}:nightly@2020-01-01T00:00:00Z", f"{TEAM}:nobody@2026-10-30T00:01:00Z", "x", "f" * 32]
+)
+def test_of_several_runs_to_replay_the_one_that_is_none_is_told_by_its_place(name: str) -> None:
+    stage = Stage()
+    (dead,) = stage.timers(1)
+    stage.after(1)
+    stage.kill(dead)
+    body = {"team": TEAM, "runs": [dead["timer_id"], name], "reason": "again"}
+    status, problem = stage.api.call("POST", "/dead-letters:replay", body)
+    assert status in (404, 422)
+    assert problem["errors"][0]["field"].startswith("runs.1")
+    assert stage.ok("GET", f"/runs/{dead['timer_id']}")["status"] == "dead", "nothing is done of such a request"

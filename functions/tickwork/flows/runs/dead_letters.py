@@ -22,6 +22,7 @@ from tickwork.core.ledger.work import UNSAFE
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.endings import Verdict, retry_key
 from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
+from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
@@ -32,7 +33,7 @@ from tickwork.ports import Ports
 
 REPLAY_TRIES_MAX = 3
 OWN, CURRENT = "", "current"
-UNKNOWN, NO_DEFINITION, BUSY = "unknown", "no_definition", "busy"
+UNKNOWN, NO_DEFINITION, NO_POOL, BUSY = "unknown", "no_definition", "no_pool", "busy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,8 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
         return NO_DEFINITION
     if work.is_unsafe and not order.repeat_unsafe:
         return UNSAFE
+    if not pools.may_aim(ports, run.key.team, work.pool, due_ms):
+        return NO_POOL
     now_ms = ports.clock.now_ms()
     return decide_replay(
         run, order.by, order.reason, due_ms, now_ms, guarded=work.is_guarded or run.hard, definition=definition
