@@ -69,7 +69,7 @@ API = Grants(
         RESOURCES: (GET, QUERY, PUT, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
-        AUDIT: (GET_MANY, QUERY, PUT, UPDATE),
+        AUDIT: (GET, GET_MANY, QUERY, PUT, UPDATE),
         PASSES: (GET, PUT),
     },
     indexes={
@@ -110,9 +110,11 @@ RECONCILER = Grants(
         SET_ASIDE: (QUERY,),
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
-        PASSES: (GET, QUERY, PUT, DELETE),
+        PASSES: (GET, QUERY, PUT, UPDATE, DELETE),
+        AUDIT: (GET_MANY, PUT),
         TEAMS: (GET, GET_MANY, PUT),
     },
+    indexes={(AUDIT, ENTRIES_BY_TEAM): (QUERY,)},
     ticks=(URL, SEND),
     ready=(URL, SEND),
 )

@@ -189,6 +189,7 @@ def _lists(stage: _Stage) -> None:
     stage.call("GET", "/calendars", team="payments")
     stage.call("GET", "/calendars/payments:holidays")
     stage.call("GET", "/audit", team="payments", limit="3")
+    stage.call("GET", "/audit:verify", team="payments")
 
 
 def _keys(stage: _Stage) -> None:

@@ -94,6 +94,8 @@ class Team(TeamContent):
     changed_by: str = ""
     pending_until_ms: int = 0
     """No timer of the team that was created since it was registered fires later."""
+    audit_head: str = ""
+    """The last entry of its audit."""
 
     def to_item(self) -> Item:
         return items.written(self) | {"cell": REGISTERED}
@@ -105,6 +107,11 @@ class Team(TeamContent):
     def saying(self, content: TeamContent) -> Self:
         """The team with other content. What a newer version has stored inside its parts stays."""
         return replace(self, **items.values_of(items.carrying(content, self), TeamContent))
+
+
+def told(team: TeamContent) -> Item:
+    """What a team says, as the audit tells of it."""
+    return items.written(TeamContent(**items.values_of(team, TeamContent)))
 
 
 def team_key(team: str) -> Item:

@@ -13,7 +13,7 @@ from tickwork.core.errors import Conflict, InUse
 from tickwork.core.instants import iso
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.access import keys, pools, registry
-from tickwork.flows.access.teams import get_team
+from tickwork.flows.access.teams import get_team, recorded_team
 from tickwork.flows.jobs import calendars, registering
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports
@@ -33,7 +33,8 @@ def delete_team(ports: Ports, name: str, actor: Actor) -> None:
                 field="team",
                 remedy="delete, cancel or revoke what it has; what fires later has to be waited for",
             )
-        if isinstance(commit(ports, teams.deletion(team), teams.forgetting(name)), Committed):
+        _, entry = recorded_team(ports, team, None, "deleted")
+        if isinstance(commit(ports, teams.deletion(team), teams.forgetting(name), entry), Committed):
             registry.remember(ports, teams.team_key(name), None)
             ports.signals.log("team_deleted", team=name, by=actor.name)
             return
