@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from tickwork.core.access.acting import SERVICE, Acting
+from tickwork.core.access.issuers import Issuer
 from tickwork.core.errors import Throttled
 from tickwork.core.ledger.queues import TICKS_QUEUE as TICKS_QUEUE
 from tickwork.core.ledger.queues import Queue
@@ -197,6 +198,19 @@ class Poster(Protocol):
     redirects too. Never raises for what the network does: that is an answer with status 0."""
 
     def post(self, target: Target, body: bytes, headers: Mapping[str, str], *, timeout_ms: int) -> Answer: ...
+
+
+class KeyDesk(Protocol):
+    """Where an issuer's keys are asked for, and signatures checked by them."""
+
+    def published(self, issuer: Issuer) -> object:
+        """The document of its keys. OSError or ValueError when there is none that can be read."""
+        ...
+
+    def proven(self, text: str, key: Mapping[str, Any], issuer: Issuer) -> Mapping[str, Any]:
+        """The claims of a token that this key has signed, by this issuer and for this audience; BadToken when not. Not
+        whether its time is now."""
+        ...
 
 
 class Signals(Protocol):

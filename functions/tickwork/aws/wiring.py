@@ -12,6 +12,10 @@ from botocore.config import Config
 from tickwork.aws.clock import RandomIds, SystemClock
 from tickwork.aws.queue_making import SqsQueueMaker
 from tickwork.aws.sqs import SqsReceiver, SqsSender
+from tickwork.aws.tokens import JwtDesk
+from tickwork.core.access.issuers import parse_issuer
+from tickwork.flows.access.authenticating import SeenKeys
+from tickwork.flows.access.tokens import Credentials, Tokens
 from tickwork.ports import NoQueueMaker, NoReceiver, Ports, Receiver, Signals
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
@@ -75,6 +79,12 @@ def sqs_client(endpoint_url: str | None = None, *, long_poll: bool = False) -> S
 def secrets_client(endpoint_url: str | None = None) -> Any:
     """Of Secrets Manager; without a type, its one call is not worth another package of stubs."""
     return _session().create_client("secretsmanager", config=_CONFIG, endpoint_url=endpoint_url)
+
+
+def credentials(settings: Settings, keys: SeenKeys) -> Credentials:
+    """What callers of an environment may show."""
+    issuer = parse_issuer(settings.oidc)
+    return Credentials(keys, None if issuer is None else Tokens(issuer, JwtDesk()))
 
 
 def aws_ports(
