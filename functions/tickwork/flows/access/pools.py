@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 
 from tickwork.core.access import pools
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor
-from tickwork.core.access.diffs import differences
-from tickwork.core.access.entries import Change
 from tickwork.core.access.pools import Pool, Share
 from tickwork.core.access.teams import team_key
 from tickwork.core.errors import (
@@ -41,7 +39,7 @@ from tickwork.core.ledger.writes import (
     Write,
 )
 from tickwork.flows.access import registry
-from tickwork.flows.access.recording import recorded
+from tickwork.flows.access.recording_pools import recorded_pool
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import PUSH_POOL, Layout, Ports
 
@@ -84,22 +82,6 @@ def put_pool(ports: Ports, team: str, name: str, asked: Asked, version: int | No
             return new
         # Refused: somebody was first, or it was our own write whose reply was lost; reading it again tells.
     raise Conflict(f"pool {pool} was changed {PUT_TRIES_MAX} times meanwhile")
-
-
-def recorded_pool(ports: Ports, before: Pool | None, after: Pool, action: str) -> tuple[Pool, Put]:
-    """(the pool with the head of its stream; the entry's write). Of one that is closed the entry says what it was."""
-    change = Change(
-        after.owner,
-        "pool",
-        after.name,
-        f"pool.{action}",
-        head=after.audit_head,
-        version_before=before.version if before else 0,
-        version=after.version,
-        changes=differences(pools.told(before) if before else None, None if after.closed_at_ms else pools.told(after)),
-    )
-    entry, head = recorded(ports, change)
-    return replace(after, audit_head=head), entry
 
 
 def _check_asked(ports: Ports, team: str, name: str, asked: Asked) -> None:

@@ -18,7 +18,8 @@ from tickwork.core.errors import Conflict, InUse
 from tickwork.core.instants import iso
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import AnyOf, Committed, Condition, Delete, Is, Missing, Update, Write
-from tickwork.flows.access.pools import get_pool, recorded_pool, stands
+from tickwork.flows.access.pools import get_pool, stands
+from tickwork.flows.access.recording_pools import recorded_pool
 from tickwork.flows.jobs import registering
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_many
