@@ -277,5 +277,13 @@ def seal_place(number: int, digest: str) -> str:
     return f"-#{number:010d}#{digest[:8]}"
 
 
+_ENTRY_PLACE = re.compile(r"(?:-|\d{13})#\d{10}#[0-9A-Za-z_-]{8}", re.ASCII)
+
+
+def is_entry_place(text: str) -> bool:
+    """Whether it is the sort key of an entry of the audit, or of a seal."""
+    return _ENTRY_PLACE.fullmatch(text) is not None
+
+
 ALL_ENTRIES = ("-", "~")
 """Sort-key bounds (inclusive) of everything in a stream."""
