@@ -73,6 +73,7 @@ def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswe
     if body.runs is not None:
         named = [_own(ports, name, body.team, f"runs.{i}") for i, name in enumerate(body.runs)]
         keys = list(dict.fromkeys(named))  # a run by two of its names is one
+        keys = dead_letters.dead_of(ports, keys) if body.dry_run else keys
         return 200, _replay(ports, keys, order, None, _asked(call))
     with fields_under("filter"):
         wanted = _wanted(body.filter or DeadFilterIn())
