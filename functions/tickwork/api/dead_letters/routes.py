@@ -126,7 +126,7 @@ def _own(ports: Ports, name: str, team: str, field: str) -> LedgerKey:
     """The place of a run of this team; what names none is told by where it stands in the request."""
     with fields_under(field):
         key = run_named(ports, name, field)
-    if key.team != team or key.kind:
+    if key.team != team:
         raise InvalidField("it is not a run of this team", field=field, remedy="give the `ref` of one of its runs")
     return key
 
