@@ -129,6 +129,8 @@ class Pool(Record):
     """Nothing that its owner has aimed at it, but jobs, is pending later."""
     closed_at_ms: int = 0
     """It is being deleted: nothing new may be aimed at it."""
+    audit_head: str = ""
+    """The last entry of its audit."""
 
     def to_item(self) -> Item:
         return items.written(self) | pool_key(self.owner, self.pool)
@@ -155,6 +157,12 @@ class Share(Record):
 
     def to_item(self) -> Item:
         return items.written(self) | {"cell": SHARES}
+
+
+def told(pool: Pool) -> Item:
+    """A pool as the audit tells of it."""
+    said: Item = {"worker": pool.worker, "timeout_s": pool.timeout_s, "shared_with": list(pool.shared_with)}
+    return {name: value for name, value in said.items() if value}
 
 
 def pool_key(team: str, pool: str) -> Item:

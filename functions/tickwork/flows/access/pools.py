@@ -39,6 +39,7 @@ from tickwork.core.ledger.writes import (
     Write,
 )
 from tickwork.flows.access import registry
+from tickwork.flows.access.recording_pools import recorded_pool
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import PUSH_POOL, Layout, Ports
 
@@ -73,7 +74,8 @@ def put_pool(ports: Ports, team: str, name: str, asked: Asked, version: int | No
         else:
             _check_change(standing, asked, version)
             new = _shared_anew(standing, asked.shared_with, actor, ports.clock.now_ms())
-        if isinstance(commit(ports, *_writes(standing, new)), Committed):
+        new, entry = recorded_pool(ports, standing, new, "changed" if standing else "created")
+        if isinstance(commit(ports, *_writes(standing, new), entry), Committed):
             for write in _writes(standing, new):
                 ports.registry.pop(_place(write), None)
             ports.signals.log("pool_put", pool=pool, team=team, version=new.version, by=actor.name)

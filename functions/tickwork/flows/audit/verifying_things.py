@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tickwork.core.access import teams
+from tickwork.core.access import pools, teams
 from tickwork.core.access.entries import Head
 from tickwork.core.ledger.keys import ALL_ENTRIES, entry_stream
 from tickwork.core.ledger.tables import (
@@ -88,11 +88,15 @@ def _was_deleted(ports: Ports, stream: str) -> bool:
 
 
 def check_team(ports: Ports, team: str, found: Verified) -> None:
-    """The team itself, if it is registered."""
+    """The team itself, if it is registered, and its pools: those are few."""
     item = ports.store.get(TEAMS, teams.team_key(team))
     if item is not None:
         found.things += 1
         _check_thing(ports, item, entry_stream(team, TEAM, team), found)
+    own = ports.store.query(TEAMS, pools.POOLS, f"{team}#", f"{team}#~", limit=pools.POOLS_PER_TEAM_MAX)
+    for item in own.items:
+        found.things += 1
+        _check_thing(ports, item, entry_stream(team, "pool", str(item["name"])), found)
 
 
 def check_things(ports: Ports, team: str, place: VerifyPlace, found: Verified) -> VerifyPlace | None:

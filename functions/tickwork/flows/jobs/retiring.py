@@ -19,6 +19,7 @@ from tickwork.core.instants import iso
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import AnyOf, Committed, Condition, Delete, Is, Missing, Update, Write
 from tickwork.flows.access.pools import get_pool, stands
+from tickwork.flows.access.recording_pools import recorded_pool
 from tickwork.flows.jobs import registering
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_many
@@ -41,9 +42,11 @@ def delete_pool(ports: Ports, team: str, name: str, actor: Actor) -> Pool:
                     field="pool",
                     remedy="delete or change the jobs; wait for what is on its way, or fires later",
                 )
-            closed = {"closed_at_ms": ports.clock.now_ms(), "version": pool.version + 1}
-            close = Update(TEAMS, pools.pool_key(team, pool.pool), stands(pool), set=closed)
-            if not isinstance(commit(ports, close, *_forgotten(shares)), Committed):
+            closed = replace(pool, closed_at_ms=ports.clock.now_ms(), version=pool.version + 1)
+            closed, entry = recorded_pool(ports, pool, closed, "deleted")
+            changes = {name: getattr(closed, name) for name in ("closed_at_ms", "version", "audit_head")}
+            close = Update(TEAMS, pools.pool_key(team, pool.pool), stands(pool), set=changes)
+            if not isinstance(commit(ports, close, *_forgotten(shares), entry), Committed):
                 continue  # a mark has moved, or it was changed
         ports.queues.remove(pool.queue)
         gone = Delete(TEAMS, pools.pool_key(team, pool.pool), Is("pool", pool.pool))
