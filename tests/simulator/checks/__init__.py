@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
 
-EARLY_MS = 1_000
-"""Due times lie on whole seconds and delays are whole seconds: rounding may cost one."""
-
 
 class Checks:
     """Every checker, and the acknowledgements they judge by."""
@@ -79,8 +76,9 @@ class Checks:
         message = json.loads(body)
         ref = message.get("retry_ref") or message["ref"]
         due_ms = due_ms_of(ref)
-        if visible_at_ms + self._world.faults.skew_max_ms + EARLY_MS < due_ms:
-            raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_at_ms} ms early")
+        visible_ms = visible_at_ms + process.latest_ms() - self._world.kernel.now_ms  # by the sender's own clock
+        if visible_ms < due_ms:
+            raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_ms} ms early")
         self.ledger.sent(process, message["ref"])
         self.ledger.told_what(process, message)
         if message["dispatched_by"] == "audit":
