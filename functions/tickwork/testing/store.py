@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tickwork.core.errors import InvariantViolated, Throttled
-from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, SET_ASIDE, Index, Table
+from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, SET_ASIDE, TIMERS, Index, Table
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Item, Refused, Update, Write
 from tickwork.ports import Page
 from tickwork.testing.faults import COMMIT, RARE_COMMIT
@@ -133,13 +133,14 @@ class SimStore:
         descending: bool = False,
     ) -> Page:
         limit = self._page_of(limit)
-        return self._read(
-            "query",
-            table,
-            (partition, first, last),
-            (partition,),
-            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending),
-        )
+
+        def effect() -> Page:
+            found = self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending)
+            if table is TIMERS and found.more is None:
+                self._process.world.checks.read(self._process, partition, first, last)
+            return found
+
+        return self._read("query", table, (partition, first, last), (partition,), effect)
 
     def query_index(
         self,

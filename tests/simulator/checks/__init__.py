@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.attempts import AttemptChecks
+from tests.simulator.checks.audits import AuditChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.freezes import FreezeChecks
@@ -45,6 +46,7 @@ class Checks:
         self.freezes = FreezeChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
+        self.audits = AuditChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -57,6 +59,7 @@ class Checks:
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
                 self.ticks.lease_changed(process, before, after)
+                self.audits.lease_changed(process, before, after)
             elif table is SET_ASIDE:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
@@ -93,6 +96,10 @@ class Checks:
     def ticked(self, body: str) -> None:
         """A queue has taken a tick."""
         self.ticks.sent(body)
+
+    def read(self, process: Process, partition: str, first: str, last: str) -> None:
+        """A query of the ledger has come to the end of its range."""
+        self.audits.read(process, partition, first, last)
 
     def given_up(self, process: Process, queue: str, body: str) -> None:
         """A message is deleted by the service itself."""

@@ -67,6 +67,16 @@ class CursorChecks:
         """What a process has written and nobody has sent yet."""
         return [one for some in self._unsent.values() for one in some.values() if one.writer is process]
 
+    def forsaken(self, slice_no: int, first: int, last: int) -> list[str]:
+        """What lies behind the cursors in some seconds, unsent, and nobody is at it any more."""
+        lease = self._lease(slice_no)
+        return [
+            one.ref
+            for one in self._unsent[slice_no].values()
+            if lease is not None and first <= one.second <= last and one.writer.state != "running"
+            if self._is_passed(one, lease) and not self._waits_to_be_mended(one.ref)
+        ]
+
     def vanished(self, item: Item) -> None:
         """An item was taken out past every rule."""
         self._unsent[self._slice_of(item["pk"])].pop(f"{item['pk']}|{item['sk']}", None)
