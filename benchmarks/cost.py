@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+from benchmarks.doors import show_doors
 from benchmarks.meter.bill import READS, SQS, WRITES, Counts, usd
 from benchmarks.meter.ports import CountingStore
 from benchmarks.world import BATCH, World, make_world
@@ -18,7 +21,7 @@ from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import registry
-from tickwork.flows.jobs import registering
+from tickwork.flows.jobs import changing, registering
 from tickwork.flows.runs import timers, worker_calls
 from tickwork.ports import Layout
 from tickwork.price.prices import AS_OF, REGION
@@ -45,6 +48,7 @@ def main() -> None:
         (f"Create ({BULK} a call) and cancel", lambda w: cancelled(w, count)),
         ("One occurrence of a recurring job", lambda w: recurring(w, count, rate)),
         ("One-shot that fails once, and its retry", lambda w: retried(w, count, rate)),
+        ("A job made and changed, with its entries in the audit", lambda w: changed(w, count)),
     ):
         world = make_world(layout)
         life(world)
@@ -52,6 +56,7 @@ def main() -> None:
     show_sizes()
     show_peers()
     show_around()
+    show_doors()
 
 
 # --- lives ----------------------------------------------------------------------------------------------------
@@ -106,6 +111,27 @@ def recurring(world: World, count: int, rate: int) -> None:
     world.clock.sleep_ms(3_599_000)
     world.scan_all("(cursor to the first second)")
     fire_and_work(world, count // rate + 2)
+
+
+def changed(world: World, count: int) -> None:
+    """Jobs that are registered, changed, paused, resumed and deleted."""
+    world.scan_all("(first lease)")
+    schedule = parse_schedule({"cron": "0 2 * * *", "zone": "Europe/Berlin"}, now_ms=world.clock.now_ms())
+    ports, who = world.ports, "key:payments:0123456789abcdef"
+    names = [f"nightly-settlement-{i:05d}" for i in range(count)]
+    new = registering.NewJob("payments", "", schedule.spec, WORK, 60, CatchUp(), "f" * 32)
+    revised = replace(new, work=replace(WORK, lease_s=90), fingerprint="e" * 32)
+    steps: dict[str, Callable[[str], object]] = {
+        "register": lambda name: registering.create_job(ports, replace(new, name=name)),
+        "change": lambda name: changing.update_job(ports, f"payments:{name}", 1, lambda _: replace(revised, name=name)),
+        "pause": lambda name: changing.pause_job(ports, f"payments:{name}", who, "a release"),
+        "resume": lambda name: changing.resume_job(ports, f"payments:{name}", who),
+        "delete": lambda name: registering.delete_job(ports, f"payments:{name}"),
+    }
+    for step, act in steps.items():
+        with world.bill.step(step):
+            for name in names:
+                act(name)
 
 
 def _instant(world: World, ahead_s: int) -> str:

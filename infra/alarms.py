@@ -20,7 +20,7 @@ from constructs import Construct
 
 from infra.alarm import NOTHING_IS_BAD, NOTHING_SAYS_NOTHING, Bell
 from infra.functions import Functions
-from infra.http_api import Api
+from infra.http_api import Api, KeyApi
 from infra.queues import Queues
 from tickwork.aws.common_metrics import ATTENTION, EVERYWHERE, STRAIN, TEAMS_ATTENTION
 from tickwork.core.dispatch.slices import TICK_HORIZON_S
@@ -58,6 +58,7 @@ class Alarms(Construct):
         functions: Functions,
         queues: Queues,
         api: Api,
+        key_api: KeyApi,
         local: bool = False,
         topic: sns.ITopic | None = None,
         left_out: Collection[str] = (),
@@ -66,14 +67,14 @@ class Alarms(Construct):
         prefix = environment.settings().prefix
         self._bell = Bell(self, prefix=prefix, local=local, topic=topic, left_out=left_out)
         self.topic = self._bell.topic
-        self._unheard_otherwise(api)
+        self._unheard_otherwise(api, key_api)
         if environment.alarms == "all":
             self._firing(functions, queues, environment.alarm_after_lag_s)
             self._functions(functions)
             self._teams(queues, environment.alarm_after_ready_s)
         self._bell.check_left_out()
 
-    def _unheard_otherwise(self, api: Api) -> None:
+    def _unheard_otherwise(self, api: Api, key_api: KeyApi) -> None:
         self._bell.alarm(
             "ticker-silent",
             self._bell.own("scheduler.slowest_slice_lag_seconds", "ticker", "SampleCount", _MINUTE),
@@ -116,6 +117,13 @@ class Alarms(Construct):
             api.http_api.metric_server_error(period=_FIVE_MINUTES, statistic="Sum"),
             above=API_5XX_MAX,
             what="The API answers with server errors",
+        )
+        # An authorizer that fails, or is not run for lack of concurrency, is a server error of its door too.
+        self._bell.alarm(
+            "key-api-5xx",
+            key_api.http_api.metric_server_error(period=_FIVE_MINUTES, statistic="Sum"),
+            above=API_5XX_MAX,
+            what="Who shows a key is answered with server errors: by the authorizer, or by the API behind it",
         )
 
     def _firing(self, functions: Functions, queues: Queues, lag_max_s: int) -> None:
@@ -175,7 +183,7 @@ class Alarms(Construct):
             "teams-attention",
             self._bell.own(TEAMS_ATTENTION, EVERYWHERE, "Sum", _QUARTER),
             above=0,
-            what="A run that must not run twice was not repeated, or a push target is left alone: its team looks",
+            what="A run that must not run twice was not repeated, one hangs or expired, or a push target is left alone",
         )
         self._bell.alarm(
             "handler-missing",

@@ -23,7 +23,7 @@ from infra.access import Access
 from infra.alarms import Alarms
 from infra.asset import Asset
 from infra.functions import Functions
-from infra.http_api import Api
+from infra.http_api import Api, KeyApi
 from infra.queues import Queues
 from infra.schedules import Schedules
 from infra.secrets import PushSecret
@@ -54,6 +54,7 @@ class Parts:
     secret: secretsmanager.Secret
     functions: Functions
     api: Api
+    key_api: KeyApi
     access: Access
     alarms: Alarms
 
@@ -79,6 +80,13 @@ def compose(scope: Construct, environment: Environment, package: Asset, wishes: 
         scope, "Functions", environment=environment, package=package, tables=tables, queues=queues, secret=secret
     )
     api = Api(scope, "Api", environment=environment, function=functions.api.function)
+    key_api = KeyApi(
+        scope,
+        "KeyApi",
+        environment=environment,
+        function=functions.api.function,
+        authorizer=functions.authorizer.function,
+    )
     Schedules(scope, "Schedules", prefix=prefix, functions=functions)
     access = Access(scope, "Access", prefix=prefix, api=api, queues=queues)
     alarms = Alarms(
@@ -88,11 +96,12 @@ def compose(scope: Construct, environment: Environment, package: Asset, wishes: 
         functions=functions,
         queues=queues,
         api=api,
+        key_api=key_api,
         local=wishes.local,
         topic=wishes.alarm_topic,
         left_out=wishes.alarms_left_out,
     )
-    return Parts(tables, queues, secret, functions, api, access, alarms)
+    return Parts(tables, queues, secret, functions, api, key_api, access, alarms)
 
 
 class Tickwork(Construct):

@@ -1,4 +1,5 @@
-"""The five functions: api, ticker, scanner, reconciler, pusher; and the event sources of scanner and pusher."""
+"""The six functions: api and its authorizer, ticker, scanner, reconciler, pusher; and the event sources of scanner and
+pusher."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from tickwork.settings import PUSH_SECRETS_AT, Environment
 
 API_TIMEOUT_S = 28
 """Under the 30 s after which API Gateway gives up on an integration."""
+AUTHORIZER_TIMEOUT_S = 9
+"""Under the 10 s after which API Gateway gives up on an authorizer."""
 TICKER_TIMEOUT_S = 55
 """Under its period: a ticker that hangs does not meet its successor."""
 RECONCILER_TIMEOUT_S = 290
@@ -48,6 +51,14 @@ class Functions(Construct):
             memory_mb=1_024,
             reserved_concurrency=reserved.get("api"),
             description="The HTTP API: jobs, timers, runs, and the workers' calls",
+        )
+        self.authorizer = make(
+            "authorizer",
+            grants=grants.AUTHORIZER,
+            timeout_s=AUTHORIZER_TIMEOUT_S,
+            memory_mb=512,
+            reserved_concurrency=reserved.get("authorizer"),
+            description="At the door for keys: sends away who shows none that was ever issued",
         )
         self.ticker = make(
             "ticker",

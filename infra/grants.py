@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tickwork.core.ledger.tables import (
+    AUDIT,
     BAD_ENDS,
     BY_JOB,
     BY_TEAM,
     CALENDARS,
     CALENDARS_BY_TEAM,
     CLIENT_KEYS,
+    ENTRIES_BY_TEAM,
     JOB_VERSIONS,
     JOBS,
     KEYS,
@@ -65,8 +67,11 @@ API = Grants(
         RESOURCES: (GET, QUERY, PUT, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
+        AUDIT: (GET_MANY, QUERY, PUT, UPDATE),
+        PASSES: (GET, PUT),
     },
     indexes={
+        (AUDIT, ENTRIES_BY_TEAM): (QUERY,),
         (KEYS, KEYS_BY_TEAM): (QUERY,),
         (TIMERS, BY_JOB): (QUERY,),
         (TIMERS, BAD_ENDS): (QUERY,),
@@ -77,6 +82,7 @@ API = Grants(
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
 )
+AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
 SCANNER = Grants(
     tables={

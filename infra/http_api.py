@@ -1,13 +1,15 @@
-"""The HTTP API: every route goes to one function, every request is signed by an IAM principal.
+"""The HTTP API and its two doors to one function: at the first every request is signed by an IAM principal, at the
+second it shows a key, which an authorizer of ours looks at before the function is asked.
 
-IAM authorization is the default because the API asks for no other credential yet: without it, whoever knows the URL
-would own the scheduler.
+Two APIs, because a route takes one authorizer and the same paths are behind both. No route is open: without an
+authorizer, whoever knows the URL would own the scheduler.
 """
 
 from __future__ import annotations
 
 import json
 
+import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_apigateway
 from aws_cdk import aws_apigatewayv2 as apigateway
@@ -18,6 +20,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.function import log_group_of
+from tickwork.api.door import REMEMBERED_S
 from tickwork.settings import Environment
 
 _ACCESS_LOG = {
@@ -27,6 +30,8 @@ _ACCESS_LOG = {
     "path": "$context.path",
     "status": "$context.status",
     "caller": "$context.identity.userArn",
+    "actor": "$context.authorizer.actor",
+    "refused": "$context.authorizer.refused",
     "ip": "$context.identity.sourceIp",
     "latency_ms": "$context.responseLatency",
     "error": "$context.error.message",
@@ -50,38 +55,90 @@ class _AccessLog:
         return aws_apigateway.AccessLogFormat.custom(json.dumps(_ACCESS_LOG))
 
 
-class Api(Construct):
+class _Door(Construct):
+    """A way to the function: an HTTP API with an authorizer, limits and an access log of its own."""
+
     def __init__(
-        self, scope: Construct, construct_id: str, *, environment: Environment, function: lambda_.IFunction
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        environment: Environment,
+        function: lambda_.IFunction,
+        authorizer: apigateway.IHttpRouteAuthorizer,
+        limits: tuple[int, int],
     ) -> None:
         super().__init__(scope, construct_id)
-        self.http_api = apigateway.HttpApi(
-            self,
-            "HttpApi",
-            api_name=environment.settings().prefix,
-            create_default_stage=False,
-        )
+        self.http_api = apigateway.HttpApi(self, "HttpApi", api_name=name, create_default_stage=False)
         # A catch-all with a path, not `$default`: an IAM policy can then name single routes by method and path.
         self.http_api.add_routes(
             path="/{proxy+}",
             methods=[apigateway.HttpMethod.ANY],
             integration=integrations.HttpLambdaIntegration("Function", function),
-            authorizer=authorizers.HttpIamAuthorizer(),
+            authorizer=authorizer,
         )
-        log_group = log_group_of(self, f"/aws/apigateway/{environment.settings().prefix}", environment)
+        rate, burst = limits
         stage = apigateway.HttpStage(
             self,
             "Stage",
             http_api=self.http_api,
             stage_name="$default",
             auto_deploy=True,
-            throttle=apigateway.ThrottleSettings(
-                rate_limit=environment.api_requests_per_s, burst_limit=environment.api_requests_burst
-            ),
-            access_log_settings=_AccessLog(log_group),
+            throttle=apigateway.ThrottleSettings(rate_limit=rate, burst_limit=burst),
+            access_log_settings=_AccessLog(log_group_of(self, f"/aws/apigateway/{name}", environment)),
         )
         self.url = stage.url
+
+
+class Api(_Door):
+    """The first door, by signature."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, environment: Environment, function: lambda_.IFunction
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            name=environment.settings().prefix,
+            environment=environment,
+            function=function,
+            authorizer=authorizers.HttpIamAuthorizer(),
+            limits=(environment.api_requests_per_s, environment.api_requests_burst),
+        )
 
     def invoke_arn(self, method: str, path: str) -> str:
         """The ARN that an IAM policy names to allow one route."""
         return self.http_api.arn_for_execute_api(method, path, "$default")
+
+
+class KeyApi(_Door):
+    """The second door, by key. Its limits are its own: a flood of it takes nothing from the first."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: Environment,
+        function: lambda_.IFunction,
+        authorizer: lambda_.IFunction,
+    ) -> None:
+        name = f"{environment.settings().prefix}-keys"
+        super().__init__(
+            scope,
+            construct_id,
+            name=name,
+            environment=environment,
+            function=function,
+            authorizer=authorizers.HttpLambdaAuthorizer(
+                "Authorizer",
+                authorizer,
+                authorizer_name=name,
+                response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
+                # What is remembered hangs on this header alone, and so does what the authorizer answers.
+                identity_source=["$request.header.Authorization"],
+                results_cache_ttl=cdk.Duration.seconds(REMEMBERED_S),
+            ),
+            limits=(environment.key_requests_per_s, environment.key_requests_burst),
+        )

@@ -41,6 +41,7 @@ class TickworkStack(cdk.Stack):
         parts = compose(self, environment, package, Wishes(first=first, local=local))
         prefix = environment.settings().prefix
         cdk.CfnOutput(self, "ApiUrl", value=parts.api.url, description="Sign requests with SigV4 for execute-api")
+        cdk.CfnOutput(self, "KeyApiUrl", value=parts.key_api.url, description="Show an API key as a bearer token")
         cdk.CfnOutput(self, "Prefix", value=prefix, description="Begins the name of every table and queue")
         cdk.CfnOutput(
             self, "AlarmTopicArn", value=parts.alarms.topic.topic_arn, description="Subscribe the platform's pager"

@@ -30,7 +30,7 @@ STACK = f"tickwork-{ENVIRONMENT}"
 CLI_TIMEOUT_S = 300
 BATCHED = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
 WORKER_ENDS_WITHIN_S = 40
-FUNCTIONS = ("api", "ticker", "scanner", "reconciler", "pusher")
+FUNCTIONS = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
 
 type Credentials = dict[str, str]
 """The three AWS_* environment variables of a caller."""
@@ -110,9 +110,18 @@ class Deployment:
 
     @cached_property
     def api_url(self) -> str:
-        """The deployed API by path: its own host name does not resolve to an endpoint on this machine."""
-        found = re.fullmatch(r"https?://([a-z0-9]+)\.execute-api\..*", self.outputs["ApiUrl"])
-        assert found, f"{self.outputs['ApiUrl']} is not the URL of an API"
+        """By signature."""
+        return self._by_path(self.outputs["ApiUrl"])
+
+    @cached_property
+    def key_api_url(self) -> str:
+        """By key."""
+        return self._by_path(self.outputs["KeyApiUrl"])
+
+    def _by_path(self, url: str) -> str:
+        """A deployed API by path: its own host name does not resolve to an endpoint on this machine."""
+        found = re.fullmatch(r"https?://([a-z0-9]+)\.execute-api\..*", url)
+        assert found, f"{url} is not the URL of an API"
         return f"{self.endpoint}/_aws/execute-api/{found[1]}/$default"
 
     def role_with(self, policy: str) -> Credentials:

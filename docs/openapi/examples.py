@@ -188,6 +188,7 @@ def _lists(stage: _Stage) -> None:
     stage.call("GET", "/jobs", team="payments")
     stage.call("GET", "/calendars", team="payments")
     stage.call("GET", "/calendars/payments:holidays")
+    stage.call("GET", "/audit", team="payments", limit="3")
 
 
 def _keys(stage: _Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tickwork.api.app import build_app
-from tickwork.api.gate import IamGate
+from tickwork.api.gate import DeployedGate
 from tickwork.aws.signals import PowertoolsSignals
 from tickwork.aws.wiring import aws_ports
 from tickwork.core.access.actors import parse_rules
@@ -13,7 +13,7 @@ from tickwork.settings import Settings
 
 _settings = Settings.from_environ()
 _signals = PowertoolsSignals("api", _settings.prefix)
-_app = build_app(aws_ports(_settings, _signals, receives=True), IamGate(parse_rules(_settings.principals)))
+_app = build_app(aws_ports(_settings, _signals, receives=True), DeployedGate(parse_rules(_settings.principals)))
 
 
 @_signals.published

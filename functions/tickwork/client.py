@@ -41,11 +41,20 @@ _REPEATED = urllib3.Retry(
 )
 
 
+_AT_THE_DOOR = {
+    401: "the API asks who calls: give it a key (TICKWORK_API_KEY)",
+    403: "sent away at the door of the API: the key is incomplete or of another environment, or the principal may not "
+    "call it",
+}
+"""What stands for the words of API Gateway, which has only one for each."""
+
+
 class ApiRefused(TickworkError):
     """The API answered with a problem document: `problem` is that document, `status` its HTTP status."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(str(problem.get("detail") or problem.get("title") or f"HTTP {status}"))
+        said = problem.get("detail") or problem.get("title") or _AT_THE_DOOR.get(status)
+        super().__init__(str(said or f"HTTP {status}"))
         self.status = status
         self.problem = problem
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tickwork.core.access.acting import SERVICE, Acting
 from tickwork.core.ledger.queues import TICKS_QUEUE as TICKS_QUEUE
 from tickwork.core.ledger.queues import ready_queue as ready_queue
 from tickwork.core.ledger.tables import Index, Table
@@ -186,6 +187,8 @@ class Layout:
     shards_before: int = 0
     pools: tuple[str, ...] = ("default",)
     retention_s: int = 30 * 86_400
+    audit_s: int = 400 * 86_400
+    """How long entries of the audit are kept."""
     push_private: bool = False
     """Whether pushes may reach private addresses: on one's own machine only."""
     require_certificates: bool = False
@@ -212,7 +215,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything a flow may reach, and the layout it works in."""
+    """Everything a flow may reach, the layout it works in, and on whose behalf it does."""
 
     clock: Clock
     store: Store
@@ -223,11 +226,15 @@ class Ports:
     receiver: Receiver = field(default_factory=NoReceiver)
     slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
-    nothing but this and the two below may be remembered between calls."""
+    nothing but this and what follows may be remembered between calls."""
     teams_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Teams whose row this process has looked after: it is never deleted either."""
     registry: dict[tuple[str, str], Remembered] = field(default_factory=dict, repr=False, compare=False)
     """Items of the table `teams` by their keys, as this process has read them lately (`flows/access/registry.py`)."""
+    audit_known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Of the audit: whose teams' rows there are, and the secret of the hashes of payloads. Neither is ever deleted."""
+    acting: Acting = SERVICE
+    """For the record: what it may do was settled before."""
 
 
 PUSH_POOL = "push"

@@ -31,6 +31,7 @@ _RANGES = {
     "slices": (1, 1_024),
     "shards_before": (0, 9_999),
     "retention_days": (1, 400),
+    "audit_days": (1, 3_650),
     "slice_capacity_per_s": (1, 100_000),
     "long_poll_max_s": (1, 20),
 }
@@ -55,6 +56,8 @@ class Settings:
     """The number of shards before the last change of it, until the old layout's items have ended."""
     pools: str = "default"
     retention_days: int = 30
+    audit_days: int = 400
+    """How long entries of the audit are kept."""
     push_private: bool = False
     """Pushes may reach private addresses: for one's own machine, never for a deployed environment."""
     require_certificates: bool = False
@@ -89,6 +92,7 @@ class Settings:
             shards_before=self.shards_before,
             pools=tuple(self.pools.split(",")),
             retention_s=self.retention_days * 86_400,
+            audit_s=self.audit_days * 86_400,
             push_private=self.push_private,
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
@@ -169,6 +173,8 @@ class Environment:
     lambda_pools: Mapping[str, int] = field(default_factory=dict)
     """The pools whose worker is a Lambda function, with its timeout in seconds: messages are hidden as long."""
     retention_days: int
+    audit_days: int = 400
+    """See `Settings`."""
     keep_data: bool
     """Tables and queues survive the deletion of their stack, and tables refuse to be deleted."""
     log_retention_days: Literal[7, 30, 90]
@@ -191,7 +197,10 @@ class Environment:
     longest job, and than the 240 s that a message may be sent ahead of its time."""
     api_requests_per_s: int
     api_requests_burst: int
-    """What the HTTP API lets through before it answers 429."""
+    """What the HTTP API lets through before it answers 429, of signed requests."""
+    key_requests_per_s: int = 50
+    key_requests_burst: int = 100
+    """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by these."""
     slice_capacity_per_s: int = 500
     require_certificates: bool = False
     """See `Settings`."""
@@ -218,6 +227,7 @@ class Environment:
             slices=self.slices,
             pools=",".join(self.pools),
             retention_days=self.retention_days,
+            audit_days=self.audit_days,
             slice_capacity_per_s=self.slice_capacity_per_s,
             require_certificates=self.require_certificates,
             principals=self.principals,
@@ -253,12 +263,14 @@ ENVIRONMENTS: dict[str, Environment] = {
             keep_data=False,
             log_retention_days=30,
             scanner_concurrency=16,
-            reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100},
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100, "authorizer": 10},
             alarms="all",
             pusher_concurrency=16,
             alarm_after_lag_s=30,
             api_requests_per_s=200,
             api_requests_burst=400,
+            key_requests_per_s=100,
+            key_requests_burst=200,
         ),
         Environment(
             name="prod",
@@ -269,12 +281,14 @@ ENVIRONMENTS: dict[str, Environment] = {
             keep_data=True,
             log_retention_days=90,
             scanner_concurrency=48,
-            reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400},
+            reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400, "authorizer": 20},
             alarms="all",
             pusher_concurrency=100,
             alarm_after_lag_s=10,
             api_requests_per_s=1_000,
             api_requests_burst=2_000,
+            key_requests_per_s=500,
+            key_requests_burst=1_000,
         ),
     )
 }

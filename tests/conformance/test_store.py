@@ -10,16 +10,18 @@ import pytest
 
 from tests.support.fakes import fake_ports
 from tickwork.core.access.actors import LOCAL
+from tickwork.core.access.entries import digest_of, put_entry
 from tickwork.core.access.teams import PagerRoute, Quotas, TeamContent
 from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import Conflict, InvariantViolated, OutcomeUnknown, RevokedKey, Throttled, UnknownTeam
 from tickwork.core.instants import DAY_MS
-from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.definitions import Definition, Job
 from tickwork.core.jobs.versions import JobVersion, renewals, replaced
 from tickwork.core.ledger.keys import ALL_WHO, versions_reaching
 from tickwork.core.ledger.tables import (
+    AUDIT,
     BAD_ENDS,
     BY_JOB,
     BY_TEAM,
@@ -46,10 +48,13 @@ from tickwork.core.ledger.writes import (
     all_of,
     any_of,
 )
+from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import keys, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.access.keys import Wanted
-from tickwork.flows.jobs import dissolving
+from tickwork.flows.audit import entries
+from tickwork.flows.audit.entries import Wanted as EntriesWanted
+from tickwork.flows.jobs import changing, dissolving, registering
 from tickwork.ports import Store
 
 THREADS, ROUNDS = 8, 6
@@ -399,3 +404,30 @@ def test_a_key_is_made_listed_used_and_revoked(store: Store) -> None:
     assert [keys.revoke_key(ports, made.key_id, LOCAL)[1] for _ in range(2)] == [True, False]
     with pytest.raises(RevokedKey):
         KnownKeys().actor_of(ports, text)
+
+
+def test_a_jobs_changes_and_their_entries_are_one_transaction_each_and_are_listed_by_time(store: Store) -> None:
+    """The entries' puts, their index, a page of a stream backwards; and a transaction that leaves neither behind."""
+    ports = fake_ports(store)
+    schedule = parse_schedule({"rate": "1h"}, now_ms=ports.clock.now_ms())
+    for name in ("a", "b"):
+        new = Definition("payments", name, schedule.spec, Work("default", "h", '{"card":1}'))
+        registering.create_job(ports, new)
+        ports.clock.sleep_ms(1_000)
+    changing.pause_job(ports, "payments:a", "ann", "a release")
+    found = entries.list_entries(ports, EntriesWanted("payments"), limit=10, after=None).found
+    assert [(one.stream, one.action) for one in found] == [
+        ("payments:job:a", "job.paused"),
+        ("payments:job:b", "job.created"),
+        ("payments:job:a", "job.created"),
+    ]
+    (last,) = entries.list_entries(ports, EntriesWanted("payments", "payments:job:a"), limit=1, after=None).found
+    assert last == found[0]
+    assert digest_of(store.get(AUDIT, last.key()) or {}) == last.hash
+    assert entries.list_entries(ports, EntriesWanted("payment"), limit=10, after=None).found == []
+    job = store.get(JOBS, {"job_id": "payments:a"})
+    assert job is not None
+    assert job["audit_head"] == last.head.as_text()
+    stale = Update(JOBS, {"job_id": "payments:a"}, Is("version", 1), set={"version": 9})
+    assert isinstance(store.commit([stale, put_entry(replace(last, place="0#9#x"))]), Refused)
+    assert store.get(AUDIT, {"stream": last.stream, "place": "0#9#x"}) is None

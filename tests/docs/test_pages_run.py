@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def charged(terminal: Terminal) -> None:
         books = terminal.folder / "charges.db"
         if not books.exists():
             return 0
-        with sqlite3.connect(books) as found:
+        with closing(sqlite3.connect(books)) as found:
             return int(found.execute("SELECT count(*) FROM charges WHERE order_id = 'o1'").fetchone()[0])
 
     eventually(rows, lambda count: count >= 1, within_s=60)

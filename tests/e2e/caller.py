@@ -17,10 +17,11 @@ _POOL = urllib3.PoolManager(retries=False, timeout=30.0)
 
 
 class Caller:
-    """Signs every request with SigV4, unless `credentials` is None."""
+    """Signs every request with SigV4, or shows a key; with neither it calls as nobody."""
 
-    def __init__(self, url: str, credentials: Credentials | None) -> None:
+    def __init__(self, url: str, credentials: Credentials | None = None, *, key: str | None = None) -> None:
         self._url = url
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._keys = credentials and Keys(
             credentials["AWS_ACCESS_KEY_ID"],
             credentials["AWS_SECRET_ACCESS_KEY"],
@@ -30,7 +31,7 @@ class Caller:
     def call(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """(status, JSON of the answer)."""
         text = None if body is None else json.dumps(body).encode()
-        request = AWSRequest(method, self._url + path, {"Content-Type": "application/json"}, text)
+        request = AWSRequest(method, self._url + path, {"Content-Type": "application/json"} | self._headers, text)
         if self._keys:
             SigV4Auth(self._keys, "execute-api", REGION).add_auth(request)
         answer = _POOL.request(method, self._url + path, body=text, headers=dict(request.headers.items()))

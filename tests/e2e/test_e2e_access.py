@@ -65,8 +65,9 @@ def test_a_worker_takes_messages_of_its_own_pool_only(deployment: Deployment, wo
 def test_a_functions_role_is_refused_what_its_code_never_does(deployment: Deployment, function: str) -> None:
     """The control of this suite: were roles not enforced, a missing grant could not fail either."""
     dynamodb = deployment.client("dynamodb", deployment.role_of(function))
-    table = f"{deployment.settings.prefix}-leases"  # nobody deletes a lease
-    key = {"slice": {"S": "none"}}
+    # Nobody deletes a lease, or a key; the authorizer knows no leases.
+    name, attribute = ("keys", "key_id") if function == "authorizer" else ("leases", "slice")
+    table, key = f"{deployment.settings.prefix}-{name}", {attribute: {"S": "none"}}
     assert "Item" not in dynamodb.get_item(TableName=table, Key=key)
     with pytest.raises(ClientError, match="AccessDenied"):
         dynamodb.delete_item(TableName=table, Key=key)

@@ -38,6 +38,8 @@ class Play:
     begin: Callable[[Stage], object] = lambda _: None
     """At minute 0."""
     each_minute: Callable[[Stage], object] = lambda _: None
+    api: Callable[[Process], object] | None = None
+    """What workers ask of the API in each minute of the play."""
 
     def __post_init__(self) -> None:
         self.stage = Stage(Layout(shards=8, slices=4, pools=("default", "payments")))
@@ -54,6 +56,8 @@ class Play:
                 self._invoke("reconciler", lambda process: reconcile(process.ports))
             self._scan(self._began_ms + (minute + 1) * MINUTE_MS)
             self.each_minute(self.stage)
+            if self.api is not None and minute >= 0:
+                self._invoke("api", self.api)
         return self.series
 
     def _scan(self, until_ms: int) -> None:

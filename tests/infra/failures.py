@@ -20,7 +20,9 @@ from tests.simulator.failures import OTHERS, TOUCHED, Report, run_failure
 from tickwork.aws.common_metrics import ATTENTION, STRAIN
 from tickwork.core.errors import InvariantViolated, Throttled
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
-from tickwork.core.ledger.writes import Anyway, Delete, Put
+from tickwork.core.ledger.writes import Anyway, Delete, Put, Update
+from tickwork.core.runs.attempts import StartRequest
+from tickwork.flows.runs import worker_calls
 from tickwork.ports import TICKS_QUEUE, OutMessage, SendReport
 from tickwork.settings import ENVIRONMENTS
 
@@ -29,6 +31,7 @@ MINUTES = 20
 """Longer than the slowest alarm takes."""
 PROD = ENVIRONMENTS["prod"]
 PREFIX = PROD.settings().prefix
+HUNG = "a worker whose job hangs"
 ON_PURPOSE = Anyway("the test breaks it")
 
 
@@ -45,12 +48,19 @@ class Failure:
     faults: dict[str, Fault | None] = field(default_factory=dict)
     begin: Callable[[Stage], object] = lambda _: None
     each_minute: Callable[[Stage], object] = lambda _: None
+    api: Callable[[Process], object] | None = None
     told: Sequence[tuple[str, str, str, Callable[[float], float]]] = ()
     minutes: int = MINUTES
 
     def series(self) -> Series:
         play = Play(
-            PROD, self.minutes, faults=self.faults, prepare=work, begin=self.begin, each_minute=self.each_minute
+            PROD,
+            self.minutes,
+            faults=self.faults,
+            prepare=work,
+            begin=self.begin,
+            each_minute=self.each_minute,
+            api=self.api,
         )
         series = play.run()
         for namespace, metric, dimension, value in self.told:
@@ -142,6 +152,20 @@ def slipped_behind(stage: Stage) -> None:
     assert item is not None
     passed = replace(key, fire_at_ms=stage.at_ms - 120_000)
     stage.store.commit([Put(TIMERS, {**item, **passed.as_item()}, ON_PURPOSE)])
+
+
+def hangs(stage: Stage) -> None:
+    """A worker has been at a timer for longer than a day."""
+    (key,) = stage.timers(1, stage.at_ms)
+    worker_calls.start(stage.process().ports, StartRequest(key, "claim-of-a-hung-one", HUNG, 900))
+    began = {"started_at_ms": stage.at_ms - 25 * 3_600_000}
+    stage.store.commit([Update(TIMERS, key.as_item(), ON_PURPOSE, set=began)])
+
+
+def beats(process: Process) -> None:
+    """What hangs in its thread keeps its worker from nothing: it beats."""
+    (run,) = [run for run in process.stage.runs() if run.worker == HUNG]
+    worker_calls.heartbeat(process.ports, run.key, run.token, 900)
 
 
 def contended(process: Process) -> None:
@@ -287,6 +311,11 @@ FAILURES = (
         told=told("AWS/ApiGateway", "5xx", PREFIX, 10),
     ),
     Failure(
+        "the authorizer fails, or is not run for lack of concurrency",
+        *("key-api-5xx", 1, ("key-api-5xx", 1)),
+        told=told("AWS/ApiGateway", "5xx", f"{PREFIX}-keys", 10),
+    ),
+    Failure(
         "the pusher fails in every run",
         *("pusher-errors", 3, None),
         told=told("AWS/Lambda", "Errors", f"{PREFIX}-pusher", 1),
@@ -306,6 +335,12 @@ FAILURES = (
         "an `unsafe` run was lost, or a push target fails",
         *("teams-attention", 1, None),
         told=told(PREFIX, "teams.attention_total", "all"),
+    ),
+    Failure(
+        "a job hangs, and its worker goes on beating",
+        *("teams-attention", 2, None),
+        begin=hangs,
+        api=beats,
     ),
     Failure(
         "no worker has the handler of a run",

@@ -14,7 +14,7 @@ from tickwork.ports import PUSH_POOL
 from tickwork.settings import ENVIRONMENTS, PUSH_SECRETS_AT, SECRET_CHARS_MIN, Settings
 
 KIND = "AWS::Lambda::Function"
-NAMES = {"api", "ticker", "scanner", "reconciler", "pusher"}
+NAMES = {"api", "authorizer", "ticker", "scanner", "reconciler", "pusher"}
 
 
 def _functions(template: Template) -> dict[str, dict[str, Any]]:
@@ -80,7 +80,7 @@ def test_what_fires_has_executions_of_its_own_where_anything_is_reserved(templat
         reserved = {one: f.get("ReservedConcurrentExecutions") for one, f in functions.items()}
         assert {one: n for one, n in reserved.items() if n is not None} == ENVIRONMENTS[name].reserved
         if ENVIRONMENTS[name].reserved:
-            assert set(ENVIRONMENTS[name].reserved) == {"ticker", "scanner", "reconciler", "api"}
+            assert set(ENVIRONMENTS[name].reserved) == {"ticker", "scanner", "reconciler", "api", "authorizer"}
 
 
 def test_a_new_account_takes_dev() -> None:
@@ -109,6 +109,7 @@ def test_scanners_are_never_fed_beyond_what_is_theirs(templates: dict[str, Templ
 def test_timeouts_stay_under_what_calls_the_function(template: Template) -> None:
     functions = _functions(template)
     assert functions["api"]["Timeout"] == API_TIMEOUT_S < 30
+    assert functions["authorizer"]["Timeout"] < 10
     assert functions["ticker"]["Timeout"] < 60
     assert functions["reconciler"]["Timeout"] < 300
 
@@ -117,7 +118,7 @@ def test_every_log_group_forgets(templates: dict[str, Template]) -> None:
     for name, template in templates.items():
         groups = template.find_resources("AWS::Logs::LogGroup").values()
         assert {group["Properties"]["RetentionInDays"] for group in groups} == {ENVIRONMENTS[name].log_retention_days}
-        assert len(groups) == len(NAMES) + 1
+        assert len(groups) == len(NAMES) + len(("the first door", "the second"))
 
 
 def test_the_clocks_wake_the_ticker_each_minute_and_the_reconciler_every_five(template: Template) -> None:

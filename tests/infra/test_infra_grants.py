@@ -13,7 +13,7 @@ from infra.grants import CONSUME
 from tests.infra.callgraph import FUNCTIONS, PUSH_SECRET, needs_of, reachable
 from tickwork.core.ledger import tables
 
-NAMES = ("api", "ticker", "scanner", "reconciler", "pusher")
+NAMES = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
 EVENT_SOURCE = {
     "scanner": {(f"sqs:{action}", "ticks") for action in CONSUME},
     "pusher": {(f"sqs:{action}", "ready-*") for action in CONSUME},
@@ -96,6 +96,7 @@ def test_pushes_are_taken_by_the_pusher_alone_and_it_takes_nothing_else(prod: Te
     }
     assert taken == {
         "api": {"ready-default", "ready-payments"},
+        "authorizer": set(),
         "ticker": set(),
         "scanner": {"ticks"},
         "reconciler": set(),

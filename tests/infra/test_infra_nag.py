@@ -18,7 +18,7 @@ ACCEPTED = {
             "AwsSolutions-L1",
             "the runtime is pinned to the Python that the tests run and the packages are compiled for",
         )
-        for name in ("api", "ticker", "scanner", "reconciler", "pusher")
+        for name in ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
     },
     "PushSecret/Secret": (
         "AwsSolutions-SMG4",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent
-FREE = frozenset({"payload", "spec", "schedule", "retry_map", "resources", "tick_map"})
+FREE = frozenset({"changes", "facts", "payload", "spec", "schedule", "retry_map", "resources", "result", "tick_map"})
 """What is inside of these is said by users, or by the store's own maps."""
 
 

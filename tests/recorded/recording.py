@@ -15,18 +15,21 @@ from typing import Any
 
 from tests.support.fakes import RememberingSender
 from tests.support.runs_world import World
+from tickwork.core.access.acting import acting
 from tickwork.core.access.actors import LOCAL
 from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
-from tickwork.core.ledger.tables import ALL_TABLES, JOBS, PASSES, RESOURCES, SET_ASIDE, Table
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import ALL_TABLES, JOBS, PASSES, RESOURCES, SET_ASIDE, TIMERS, Table
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.runs import breaker
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import keys, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
+from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import reconciling
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
@@ -37,7 +40,7 @@ from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 10
+VERSION = 11
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -65,6 +68,7 @@ def record() -> dict[str, list[Any]]:
     _earlier(world)
     _keys(world)
     _teams(world)
+    _lasting(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
@@ -83,6 +87,13 @@ def _keys(world: World) -> None:
     wanted = keys.Wanted("payments", "worker", ends_at_ms, "ci", ("default",))
     _, text = keys.create_key(world.ports, wanted, LOCAL)
     KnownKeys().actor_of(world.ports, text)
+    by_ann = replace(world.ports, acting=acting(LOCAL, "127.0.0.1", "curl", "request-1"))
+    (made,) = timers.create_timers(
+        by_ann, [timers.NewTimer("shop", world.clock.now_ms() + DAY_MS, Work("default", "job"))]
+    )
+    timers.cancel_timer(by_ann, made.run.key.job_id)
+    with call_on_many(by_ann, ["shop"], "timers.cancelled", {"timers": 2}) as counted:
+        counted.add("shop", "cancelled", 2)
     old, _ = keys.create_key(world.ports, keys.Wanted("platform", "platform", ends_at_ms), LOCAL)
     keys.revoke_key(world.ports, old.key_id, LOCAL)
 
@@ -270,6 +281,16 @@ def _earlier(world: World) -> None:
     order = dead_letters.Order("ops", "as it was", 10, world.clock.at_ms + 60_000, definition=1)
     dead_letters.replay_runs(world.ports, [dead], order)
     cancelling.cancel_run(world.ports, world.next_key("shop:several"), "not this time")
+
+
+def _lasting(world: World) -> None:
+    """A run that took its time: its job knows of it."""
+    runs = [Run.from_item(item) for item in _items(world, TIMERS) if item.get("job_id") == "shop:apart"]
+    fired = [run.key for run in runs if run.status == "pending" and run.key.fire_at_ms <= world.clock.at_ms]
+    key = max(fired, key=lambda key: key.fire_at_ms)
+    run = world.must_start(key, lease_s=900)
+    world.after(600)
+    world.complete(key, run.token)
 
 
 def write() -> None:

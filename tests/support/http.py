@@ -22,6 +22,8 @@ class ApiUnderTest:
         self._app = build_app(ports, gate)
         self.headers: dict[str, str] = {}
         self.authorizer: dict[str, Any] = {}
+        self.context: dict[str, Any] = {}
+        """What the door says of a request beside that: `http.sourceIp`, `requestId`."""
 
     def call(self, method: str, path: str, body: object = None, **query: str) -> tuple[int, Any]:
         """(status, JSON body). `body` may be bytes, to send what is not JSON."""
@@ -39,7 +41,8 @@ class ApiUnderTest:
             "headers": {"content-type": "application/json"} | self.headers,
             "queryStringParameters": query,
             "requestContext": {
-                "http": {"method": method, "path": path},
+                **self.context,
+                "http": {**self.context.get("http", {}), "method": method, "path": path},
                 "stage": "$default",
                 "authorizer": self.authorizer,
             },

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,7 +16,7 @@ from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 from tickwork.api import problems, wall
 from tickwork.api.decoding import Refused, read_body, read_query
 from tickwork.api.fields import NoBody
-from tickwork.api.gate import Gate, OpenGate
+from tickwork.api.gate import Gate, OpenGate, acting_of
 from tickwork.api.routing import AnyRoute, Call
 from tickwork.api.table import ROUTES
 from tickwork.core.access.actors import Actor
@@ -59,6 +60,8 @@ def _answerer(app: _Resolver, ports: Ports, route: AnyRoute, gate: Gate) -> Call
         actor = wall.NOBODY if wall.is_open(route) else gate.actor_of(ports, event.raw_event)
         wall.check_role(route, actor)
         call = wall.admitted(route, _read(event, ports, route, path, actor))
+        acting = acting_of(event.raw_event, call.actor)
+        call = replace(call, ports=replace(call.ports, acting=acting))
         status, answered = route.handler(call)
         return Response(status, "application/json", json.dumps(answered, ensure_ascii=False))
 

@@ -12,7 +12,8 @@ from tickwork.api.decoding import read_json
 from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import split_job_id
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, iso_ms
-from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
+from tickwork.core.ledger.tables import SORT_KEY_BYTES_MAX
 from tickwork.flows.audit.history import EndsOf, Place
 from tickwork.flows.ledger.bad_ends import EndPlace
 from tickwork.flows.ledger.minutes import Spot
@@ -47,8 +48,10 @@ def _decoded(text: str) -> object:
 
 
 def _could_be_ours(part: object) -> bool:
-    """Whether a cursor can hold it: the store refuses an empty key, and a number of forty digits."""
-    return 0 <= part <= LATEST_INSTANT_MS if isinstance(part, int) else str(part).isascii() and part != ""
+    """Whether a cursor can hold it: the store refuses a key that is empty or too long, and a number of forty digits."""
+    if isinstance(part, int):
+        return 0 <= part <= LATEST_INSTANT_MS
+    return str(part).isascii() and 0 < len(str(part)) <= SORT_KEY_BYTES_MAX
 
 
 def after_name(cursor: str | None, team: str) -> str | None:
@@ -71,13 +74,17 @@ def after_run(cursor: str | None, job_id: str) -> tuple[int, str, str] | None:
     if after is None:
         return None
     scheduled_at_ms, pk, sk = after
-    try:
-        key = parse_ledger_key(pk, sk)
-    except ValueError:
-        raise not_a_cursor() from None
+    key = _key_of(pk, sk)
     if (key.job_id, key.scheduled_at_ms) != (job_id, scheduled_at_ms):
         raise not_a_cursor()
     return after
+
+
+def _key_of(pk: str, sk: str) -> LedgerKey:
+    try:
+        return parse_ledger_key(pk, sk)
+    except ValueError:
+        raise not_a_cursor() from None
 
 
 def to_place(place: Place | None) -> str | None:
@@ -104,7 +111,10 @@ def after_place(cursor: str | None) -> Place | None:
         return Spot(bucket, shard, sk)
     if kind == "ended":
         _, first, last, ended_at_ms, partition, pk, sk = from_cursor(cursor, str, str, str, int, str, str, str)
+        _key_of(pk, sk)
         return EndsOf(first, last, EndPlace(ended_at_ms, partition, pk, sk))
+    if kind != "teams":
+        raise not_a_cursor()
     return EndsOf(from_cursor(cursor, str, str)[1], "")
 
 

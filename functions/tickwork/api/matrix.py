@@ -90,6 +90,7 @@ MATRIX: Mapping[str, Grant] = {
     "list_keys": Grant(OWNERS, _QUERY),
     "revoke_key": Grant(OWNERS, Place("path", "key_id")),
     "rotate_key": Grant(OWNERS, Place("path", "key_id")),
+    "list_audit": Grant(READERS, _QUERY),
     "put_team": Grant(OWNERS, _TEAM),
     "get_team": Grant(READERS, _TEAM),
     "list_teams": Grant(READERS, Place("nowhere")),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from tickwork.api.fields import instant_of
+from tickwork.core.access.actors import Actor
 from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import parse_one_shot_name, split_job_id
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
@@ -68,3 +69,14 @@ def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator
     except kind as error:
         error.field = prefix if error.field in (None, prefix) else f"{prefix}.{error.field}"
         raise
+
+
+def own_teams(actor: Actor, ids: Iterable[str]) -> set[str]:
+    """The teams of things that a request names by ids which begin with their team, as far as the caller reaches them.
+    What is no id of anything names no team."""
+    found = set()
+    for text in ids:
+        with suppress(InvalidField):
+            team, _ = split_job_id(text)
+            found.add(team)
+    return {team for team in found if actor.reaches(team)}

@@ -7,6 +7,7 @@ which it is not said does not start either.
 from __future__ import annotations
 
 from tickwork.api import service
+from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.jobs import routes as jobs
@@ -26,6 +27,7 @@ CHAPTERS: dict[str, Table] = {
     "dead letters": dead_letters.ROUTES,
     "workers": workers.ROUTES,
     "keys": keys.ROUTES,
+    "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "service": service.ROUTES,
 }

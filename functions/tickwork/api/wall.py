@@ -14,8 +14,8 @@ from typing import Any
 
 from tickwork.api.matrix import ANYBODY, MATRIX, Grant, Place
 from tickwork.api.routing import AnyRoute, BadRouteTable, Call, Table
-from tickwork.core.access.actors import PLATFORM_TEAM, Actor
-from tickwork.core.errors import Forbidden, NotFound
+from tickwork.core.access.actors import PLATFORM_TEAM, Actor, together
+from tickwork.core.errors import Forbidden, InvalidField, NotFound
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.flows.access.walled import WalledStore
 
@@ -28,52 +28,96 @@ def is_open(route: AnyRoute) -> bool:
 
 
 def check_role(route: AnyRoute, actor: Actor) -> None:
-    """Forbidden when the actor's role does not go so far: said before the request is read, and of any team alike."""
+    """Forbidden when nothing that the actor is goes so far: said before the request is read, and of any team alike."""
     roles = MATRIX[route.name].roles
-    if roles != ANYBODY and actor.role not in roles:
-        raise Forbidden(
-            f"{actor.name} is {actor.role} of {actor.team}: {route.method} {route.path} is not for that role",
-            remedy=f"call with a credential that is one of {', '.join(sorted(roles))}",
-        )
+    if roles != ANYBODY and not _able(MATRIX[route.name], actor):
+        raise _forbidden(route, actor)
+
+
+def _able(grant: Grant, actor: Actor) -> list[Actor]:
+    """What the caller is whose role goes so far."""
+    return [one for one in actor.standings if one.role in grant.roles]
+
+
+def _forbidden(route: AnyRoute, actor: Actor) -> Forbidden:
+    as_whom = " and ".join(f"{one.role} of {one.team}" for one in actor.standings[:STANDINGS_TOLD_MAX])
+    return Forbidden(
+        f"{actor.name} is {as_whom}: {route.method} {route.path} is not for that role",
+        remedy=f"call with a credential that is one of {', '.join(sorted(MATRIX[route.name].roles))}",
+    )
+
+
+STANDINGS_TOLD_MAX = 8
+"""Of what somebody is in a sentence: who is of more teams knows it."""
 
 
 def admitted(route: AnyRoute, call: Call[Any, Any]) -> Call[Any, Any]:
-    """The call as its handler may have it: about the actor's own things, over a store that holds no others. NotFound
-    when it is about another team's."""
-    actor, grant = call.actor, MATRIX[route.name]
-    if grant.team.kind == "pool":
-        _check_pool(actor, call.path[grant.team.name])
+    """The call as its handler may have it: by what its caller is where it counts, about his own things, over a store
+    that holds no others. NotFound when it is about another team's."""
+    grant = MATRIX[route.name]
+    if grant.roles != ANYBODY and (call.actor.is_walled or call.actor.beside):
+        call = _about_own(grant, call)
+        call = replace(call, actor=together(list(_counting(route, grant, call))))
+    actor = call.actor
     if not actor.is_walled:
         return call
-    call = _about_own(grant.team, call)
-    for team, field, what in _named(grant.team, call):
-        if not _may_name(grant, actor, team):
-            raise NotFound(f"there is no {what}", field=field, remedy=_REMEDY)
-    store = WalledStore(call.ports.store, actor.team, sees_calendars=not grant.names_calendars)
+    beside = tuple(sorted(actor.teams - {actor.team}))
+    store = WalledStore(call.ports.store, actor.team, sees_calendars=not grant.names_calendars, beside=beside)
     return replace(call, ports=replace(call.ports, store=store))
 
 
-def _check_pool(actor: Actor, pool: str) -> None:
+def _counting(route: AnyRoute, grant: Grant, call: Call[Any, Any]) -> Iterator[Actor]:
+    """What counts of all that a caller is: what he is in the team that the request names, or, where it names several
+    or none, all that goes so far. A standing counts once."""
+    if grant.team.kind == "pool":
+        yield from _of_pool(grant, call.actor, call.path[grant.team.name])
+        return
+    counted: dict[Actor, None] = {}
+    for team, field, what in _named(grant.team, call):
+        counted[_in_team(route, grant, call.actor, team, field, what)] = None
+    yield from counted or _able(grant, call.actor)
+
+
+def _in_team(route: AnyRoute, grant: Grant, actor: Actor, team: str, field: str, what: str) -> Actor:
+    """What the caller is in a team: there, or else as the platform. Forbidden when that does not go so far, NotFound
+    when he is nothing there."""
+    able = sorted(_able(grant, actor), key=lambda one: one.team != team)
+    if found := next((one for one in able if one.reaches(team)), None):
+        return found
+    if own := [one for one in actor.standings if one.reaches(team)]:
+        raise _forbidden(route, together(own))
+    if not (grant.shares_platforms and team == PLATFORM_TEAM):
+        raise NotFound(f"there is no {what}", field=field, remedy=_REMEDY)
+    return able[0]
+
+
+def _of_pool(grant: Grant, actor: Actor, pool: str) -> list[Actor]:
     """A pool that a worker may not lease from is not there. Whose the runs in it are, the store sees."""
-    if actor.role == "worker" and pool not in actor.pools:
+    found = [one for one in _able(grant, actor) if one.role != "worker" or pool in one.pools]
+    if not found:
         raise NotFound(f"there is no pool {pool!r} for you", field="pool", remedy=_REMEDY)
+    return found
 
 
 _REMEDY = "check the id, and whose credential you call with"
 
 
-def _may_name(grant: Grant, actor: Actor, team: str) -> bool:
-    return actor.reaches(team) or (grant.shares_platforms and team == PLATFORM_TEAM)
-
-
-def _about_own(place: Place, call: Call[Any, Any]) -> Call[Any, Any]:
-    """A request that names no team is about the caller's own."""
-    own = {"team": call.actor.team}
-    if place.kind == "query" and not call.query.team:
-        return replace(call, query=call.query.model_copy(update=own))
-    if place.kind == "body" and not call.body.team:
-        return replace(call, body=call.body.model_copy(update=own))
-    return call
+def _about_own(grant: Grant, call: Call[Any, Any]) -> Call[Any, Any]:
+    """A request that names no team is about the caller's own, if that is one; the platform's is about all."""
+    place = grant.team
+    part = call.query if place.kind == "query" else call.body if place.kind == "body" else None
+    if part is None or part.team:
+        return call
+    teams = sorted({one.team for one in _able(grant, call.actor)})
+    if PLATFORM_TEAM in teams:
+        return replace(call, actor=together([one for one in _able(grant, call.actor) if one.team == PLATFORM_TEAM]))
+    if len(teams) > 1:
+        raise InvalidField(
+            f"you are of several teams: {', '.join(teams[:STANDINGS_TOLD_MAX])}",
+            field="team",
+            remedy="name the one that it is about",
+        )
+    return replace(call, **{place.kind: part.model_copy(update={"team": teams[0]})})
 
 
 type _Named = Iterator[tuple[str, str, str]]

@@ -50,7 +50,14 @@ TOGETHER: dict[str, frozenset[str]] = {
             "runs.calls_busy_total",
         }
     ),
-    TEAMS_ATTENTION: frozenset({"runs.unsafe_not_repeated_total", "runs.expired_total", "push.breaker_opened_total"}),
+    TEAMS_ATTENTION: frozenset(
+        {
+            "runs.unsafe_not_repeated_total",
+            "runs.expired_total",
+            "runs.overlong_total",
+            "push.breaker_opened_total",
+        }
+    ),
 }
 
 UNPAID = frozenset({"scheduler.windows_total"})

@@ -166,10 +166,11 @@ def list_(team: str, api: str | None, as_json: bool) -> None:
 
 @jobs_group.command("show")
 @click.argument("job_id", metavar="TEAM:NAME")
+@click.option("--version", type=click.IntRange(min=1), help="Its definition as it was at this version.")
 @with_api_options
-def show(job_id: str, api: str | None, as_json: bool) -> None:
+def show(job_id: str, version: int | None, api: str | None, as_json: bool) -> None:
     """One job."""
-    _show(ApiClient(api).get(path_of("jobs", job_id)), as_json)
+    _show(ApiClient(api).get(path_of("jobs", job_id), version=version), as_json)
 
 
 @jobs_group.command("next")

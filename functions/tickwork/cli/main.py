@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import click
 
+from tickwork.cli.audit_commands import audit_group
 from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
@@ -84,6 +85,7 @@ for command in (
     runs_group,
     dead_letters_group,
     keys_group,
+    audit_group,
     teams_group,
     next_command,
     cost_command,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 
 from tickwork.cli.names import RUN_HELP, as_named, get_run, run_job_option
@@ -63,6 +65,7 @@ def show(run: str, job_id: str | None, api: str | None, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
+    found["overlong"] = _overlong(found)
     show_facts({name: found[field] for name, field in FACTS.items() if found[field] is not None})
     if found["attempts"]:
         show_table(found["attempts"], ATTEMPT_COLUMNS, "")
@@ -106,7 +109,17 @@ CANCEL_COLUMNS = {
 }
 
 
+def _overlong(run: Row) -> str | None:
+    found = run.get("overlong")
+    if not found:
+        return None
+    usual = "not known" if found["usual_s"] is None else f"{timedelta(seconds=found['usual_s'])} at the most"
+    return f"for {timedelta(seconds=found['running_s'])}; usual: {usual}"
+
+
 def _outcome(run: Row) -> str:
+    if run.get("overlong"):
+        return f"{run['status']} ({_overlong(run)})"
     failed = next((a["error"] for a in reversed(run["attempts"]) if a["error"]), None)
     why = run["reason"] or (failed if run["status"] in ("waiting", "dead") else None)
     return f"{run['status']} ({why})" if why and why != run["status"] else str(run["status"])
@@ -134,6 +147,7 @@ FACTS = {
     "ended": "ended_at",
     "worker": "worker",
     "attempt": "attempt",
+    "overlong": "overlong",
     "lag_s": "lag_s",
     "start_lag_s": "start_lag_s",
     "retry_lag_s": "retry_lag_s",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import queue
+import uuid
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -96,7 +97,11 @@ def _event(request: Request, path: str, query: str) -> dict[str, Any]:
         "rawQueryString": query,
         "headers": {name.lower(): value for name, value in request.headers.items()},
         "queryStringParameters": dict(parse_qsl(query, keep_blank_values=True)),
-        "requestContext": {"http": {"method": request.method, "path": path}, "stage": "$default"},
+        "requestContext": {
+            "http": {"method": request.method, "path": path, "sourceIp": "127.0.0.1"},
+            "requestId": uuid.uuid4().hex,
+            "stage": "$default",
+        },
         "body": base64.b64encode(request.body).decode() if request.body else "",
         "isBase64Encoded": bool(request.body),
     }

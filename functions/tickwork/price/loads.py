@@ -30,10 +30,10 @@ class Settings:
 
 
 ENVIRONMENTS: Final = {
-    "dev": Settings(4, 2, 6),
-    "staging": Settings(64, 8, 22),
-    "prod": Settings(64, 16, 22),
-    "large": Settings(1_024, 64, 22),
+    "dev": Settings(4, 2, 7),
+    "staging": Settings(64, 8, 23),
+    "prod": Settings(64, 16, 23),
+    "large": Settings(1_024, 64, 23),
 }
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from tickwork.core.errors import InvariantViolated
-from tickwork.core.ledger.tables import Index, Table
+from tickwork.core.ledger.tables import SORT_KEY_BYTES_MAX, Index, Table
 from tickwork.core.ledger.writes import (
     TRANSACTION_WRITES_MAX,
     Absent,
@@ -63,6 +63,7 @@ class MemoryStore:
         after: str | None = None,
         descending: bool = False,
     ) -> Page:
+        _check_range(first, last, after)
         order = self._sorted[table.name].get(partition, [])
         begin, end = bisect_left(order, first), bisect_right(order, last)
         if after is not None:
@@ -188,6 +189,8 @@ def index_page(
     between: tuple[int, int] | None = None,
 ) -> tuple[list[Item], Item | None]:
     """A page of an index over these items of a table."""
+    if between is not None:
+        _check_range(*between, None if after is None else after[index.sort_key])
     names = (index.sort_key, *_key_names(table))
     rows = sorted(
         (
@@ -204,6 +207,17 @@ def index_page(
         rows = [row for row in rows if (row < position if descending else row > position)]
     page = [{index.partition_key: partition, **dict(zip(names, row, strict=True))} for row in rows[:limit]]
     return page, page[-1] if len(rows) > limit else None
+
+
+def _check_range[T: (int, str)](first: T, last: T, after: T | None) -> None:
+    """DynamoDB refuses a range whose ends are the wrong way round, a position outside of it, and a key that no item
+    could have: whoever asks for one has an error, and not an empty page."""
+    if first > last:
+        raise InvariantViolated(f"a range from {first!r} to {last!r}")
+    if after is not None and not first <= after <= last:
+        raise InvariantViolated(f"a position {after!r} outside of {first!r} to {last!r}")
+    if any(isinstance(key, str) and len(key) > SORT_KEY_BYTES_MAX for key in (first, last, after)):
+        raise InvariantViolated(f"a sort key of more than {SORT_KEY_BYTES_MAX} bytes")
 
 
 def scan_page(table: Table, items: Iterable[Item], *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:

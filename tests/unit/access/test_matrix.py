@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.doors import Authorizer, asked, signed_by
 from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
 from tests.support.queues import WorldQueue
-from tickwork.api.gate import Gate, IamGate, KeyGate, OpenGate
+from tickwork.api.gate import DeployedGate, Gate, KeyGate, OpenGate
 from tickwork.api.matrix import ANYBODY, MATRIX, OWNERS, Grant, Place
 from tickwork.api.routing import AnyRoute, BadRouteTable
 from tickwork.api.table import ROUTES
@@ -144,20 +145,24 @@ DOORS = ("key", "iam", "local", "none")
 
 
 def api_for(stage: Stage, door: str, role: Role) -> ApiUnderTest:
-    """The API as somebody of a role finds it: by his key, by his principal, on this machine, or with nothing."""
+    """The API as somebody of a role finds it: by his key at the second door, by his principal at the first, on this
+    machine, or with nothing."""
     team = "platform" if role == "platform" else OWN
     pools = ":default" if role == "worker" else ""
     gates: Mapping[str, Gate] = {
-        "key": KeyGate(),
-        "iam": IamGate(parse_rules(f"Him=>{team}/{role}{pools}")),
+        "key": DeployedGate(()),
+        "iam": DeployedGate(parse_rules(f"Him=>{team}/{role}{pools}")),
         "local": OpenGate(),
         "none": KeyGate(),
     }
     api = ApiUnderTest(stage.ports, gates[door])
     if door == "key":
         api.headers = {"authorization": f"Bearer {stage.keys[role]}"}
+        admitted = Authorizer(stage.ports).answer(asked(api.headers["authorization"]))
+        assert admitted["isAuthorized"]
+        api.authorizer = {"lambda": admitted["context"]}
     if door == "iam":
-        api.authorizer = {"iam": {"userArn": "arn:aws:sts::123456789012:assumed-role/Him/session-1"}}
+        api.authorizer = signed_by("arn:aws:sts::123456789012:assumed-role/Him/session-1")
     return api
 
 
@@ -167,17 +172,17 @@ def test_the_matrix_holds(route: AnyRoute, door: str) -> None:
     """Each role and each team in turn; roles that change nothing of the question are asked once."""
     for role in ROLES if door in ("key", "iam") else ROLES[:1]:
         for team in TARGETS:
-            _ask(_stage(), route, door, role, team)
+            _ask(untouched(), route, door, role, team)
 
 
-_UNTOUCHED: list[Stage] = []
+UNTOUCHED: list[Stage] = []
 """A stage is used again as long as nothing was done on it."""
 
 
-def _stage() -> Stage:
-    if not _UNTOUCHED:
-        _UNTOUCHED.append(Stage())
-    return _UNTOUCHED[0]
+def untouched() -> Stage:
+    if not UNTOUCHED:
+        UNTOUCHED.append(Stage())
+    return UNTOUCHED[0]
 
 
 def _ask(stage: Stage, route: AnyRoute, door: str, role: Role, team: str) -> None:
@@ -186,7 +191,7 @@ def _ask(stage: Stage, route: AnyRoute, door: str, role: Role, team: str) -> Non
     others = stage.contents(OTHER)
     status, answer = api_for(stage, door, role).call(route.method, path, body, **query)
     if route.method != "GET" and status < 300:
-        _UNTOUCHED.clear()
+        UNTOUCHED.clear()
 
     reaches_all = door == "local" or role == "platform"
     if grant.roles == ANYBODY:

@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 
 from tests.recorded import recording
+from tests.recorded.differences import folders
 from tests.support.fakes import NOW_MS
 from tickwork.api.jobs.views import job_view
 from tickwork.api.runs.views import run_view
 from tickwork.core.access.api_keys import ApiKey
+from tickwork.core.access.entries import Entry
 from tickwork.core.dispatch import backlog, chain, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
@@ -44,7 +46,7 @@ from tickwork.core.schedule import describe, schedule_from_spec
 from tickwork.flows.audit.history import RunView
 from tickwork.flows.ledger.reading import read_calendar
 
-FOLDERS = sorted(recording.ROOT.glob("v*"))
+FOLDERS = folders()
 
 
 def _recorded(folder: Path, name: str) -> list[Item]:
@@ -57,13 +59,14 @@ def _kind_of(table: str, item: Item) -> type[Record]:
         return Retry if "run_ref" in item else Run
     if table == "resources":
         return Breaker if item["slot"] == "breaker" else Slot
-    return {"jobs": Job, "leases": SliceLease, "set_aside": SetAside, "job_versions": JobVersion, "keys": ApiKey}[table]
+    kinds: dict[str, type[Record]] = {"jobs": Job, "leases": SliceLease, "set_aside": SetAside}
+    return (kinds | {"job_versions": JobVersion, "keys": ApiKey, "audit": Entry})[table]
 
 
 RECORDS = [
     pytest.param(kind, item, id=f"{folder.name}-{table}-{number}-{item.get('status', '')}")
     for folder in FOLDERS
-    for table in ("jobs", "timers", "leases", "resources", "set_aside", "job_versions", "keys")
+    for table in ("jobs", "timers", "leases", "resources", "set_aside", "job_versions", "keys", "audit")
     if (folder / f"{table}.json").exists()
     for number, item in enumerate(_recorded(folder, table))
     if not is_wait_place(item.get("slot", ""))  # made anew whenever it is written: nothing rests on it
@@ -141,7 +144,10 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         interrupted=2,
         definition=3,
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
-        **{name: name for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested")},
+        **{
+            name: name
+            for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested", "created_by", "cancelled_by")
+        },
     )
     assert all(value for value in items.values_of(run).values()), "a field was added: give it a value here"
     assert Run.from_item(run.to_item()) == run

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import cost as measured
+from benchmarks import doors
 from benchmarks.idle import idle as measured_idle
 from benchmarks.idle import month
 from benchmarks.meter.bill import READS, SQS, WRITES
@@ -129,6 +130,20 @@ def test_the_command_refuses_what_is_no_rate_and_says_what_is() -> None:
     result = CliRunner().invoke(main, ["cost", "--timers", "lots"])
     assert result.exit_code == 2
     assert "5M/month" in result.output
+
+
+def test_the_page_on_access_shows_what_a_call_costs_by_each_door() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "access.md").read_text(encoding="utf-8")
+    for shown in (doors.rows(), doors.flood_rows()):
+        assert "\n".join(shown) in page, "run `make bench-cost`, and put its tables into docs/access.md"
+
+
+def test_who_never_had_a_key_costs_less_than_a_call_and_one_who_calls_often_hardly_more() -> None:
+    found = doors.prices()
+    signed = found["signed, first door (every call, before there was a second)"]
+    (often,) = [price for name, price in found.items() if f"{doors.BUSY} calls" in name]
+    assert often < 1.01 * signed
+    assert max(price for name, price in found.items() if name.startswith("flood")) < 1.02 * signed
 
 
 def test_the_page_shows_what_the_command_prints() -> None:

@@ -24,6 +24,7 @@ from tickwork.core.instants import iso, iso_ms
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions, parse_ref
 from tickwork.core.ledger.records import Run
+from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit.history import EndsOf, RunView
 from tickwork.flows.ledger.bad_ends import EndPlace
 from tickwork.flows.runs import dead_letters
@@ -72,20 +73,34 @@ def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswe
     if body.runs is not None:
         named = [_own(run_named(ports, name, f"runs.{i}"), body.team, f"runs.{i}") for i, name in enumerate(body.runs)]
         keys = list(dict.fromkeys(named))  # a run by two of its names is one
-        return 200, _replay(ports, keys, order, None, dry_run=body.dry_run)
+        return 200, _replay(ports, keys, order, None, _asked(call))
     with fields_under("filter"):
         wanted = _wanted(body.filter or DeadFilterIn())
     after = _after(body.cursor, body.team)
     page = dead_letters.list_dead(ports, body.team, wanted, limit=REPLAY_PAGE, after=after)
     cursor = to_place(_place(body.team, page.after))
-    return 200, _replay(ports, [run.key for run in page.found], order, cursor, dry_run=body.dry_run)
+    return 200, _replay(ports, [run.key for run in page.found], order, cursor, _asked(call))
 
 
-def _replay(ports: Ports, keys: list[LedgerKey], order: Order, cursor: str | None, *, dry_run: bool) -> ReplayAnswer:
-    if dry_run:
+def _asked(call: Call[ReplayIn, NoQuery]) -> Mapping[str, Any] | None:
+    """What the audit says of the call; None for one that only counts."""
+    body = call.body
+    if body.dry_run:
+        return None
+    asked = body.model_dump(include={"reason", "runs", "filter", "per_second", "definition"}, exclude_defaults=True)
+    return {**asked, "by": call.actor.signs(body.by)}
+
+
+def _replay(
+    ports: Ports, keys: list[LedgerKey], order: Order, cursor: str | None, asked: Mapping[str, Any] | None
+) -> ReplayAnswer:
+    if asked is None:
         matched = [{"ref": key.ref, "occurrence": key.occurrence, "run_id": key.run_id} for key in keys]
         return {"dry_run": True, "matched": len(keys), "runs": matched, "cursor": cursor}  # type: ignore[typeddict-item]
-    outcomes = dead_letters.replay_runs(ports, keys, order)
+    with call_on_many(ports, {key.team for key in keys}, "runs.replayed", asked) as counted:
+        outcomes = dead_letters.replay_runs(ports, keys, order)
+        for one in outcomes:
+            counted.add(parse_ref(one.ref).team, "refused" if one.refusal else "replayed")
     replayed = sum(1 for one in outcomes if not one.refusal)
     shown = [_outcome(one) for one in outcomes]
     return {"dry_run": False, "matched": len(keys), "replayed": replayed, "runs": shown, "cursor": cursor}

@@ -28,6 +28,8 @@ class LastShown(TypedDict):
     status: str
     scheduled_at: Second
     ended_at: Moment
+    took_s: NotRequired[float]
+    """Its last attempt, when that succeeded."""
 
 
 # `from` is a word of Python's own, so that this one cannot be written as a class.
@@ -38,14 +40,15 @@ PauseShown = TypedDict(
 
 
 class JobShown(WorkShown):
-    """A job as it stands. `paused` is the status of an active one while a pause is in force."""
+    """A job as it stands, or as it was defined at a version that was asked for (`replaced`). `paused` is the status of
+    an active one while a pause is in force."""
 
     job_id: str
     team: str
     name: str
     version: int
     """Goes up with every change; a change names the one it was made from."""
-    status: Literal["active", "paused", "finished", "error", "deleted"]
+    status: Literal["active", "paused", "finished", "error", "deleted", "replaced"]
     schedule: dict[str, Any]
     tolerance_s: int
     exact_reason: NotRequired[str]

@@ -105,3 +105,10 @@ class JobRunsQuery(Page):
     status: Status = ""
     since: InstantMs = 0
     """Of this nominal time or later."""
+
+
+class JobQuery(Query):
+    """Which version of a job."""
+
+    version: Annotated[int | None, whole_number(1, 999_999_999)] = None
+    """Show the definition as it was at this version, also of a job that was deleted."""

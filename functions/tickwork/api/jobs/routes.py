@@ -21,6 +21,7 @@ from tickwork.api.jobs.bodies import (
     DeleteQuery,
     JobChangeIn,
     JobIn,
+    JobQuery,
     JobRunsQuery,
     NextQuery,
     PauseIn,
@@ -42,7 +43,7 @@ from tickwork.core.errors import (
     UnknownTeam,
     VersionConflict,
 )
-from tickwork.core.ids import check_slug, job_id_of
+from tickwork.core.ids import check_slug, job_id_of, split_job_id
 from tickwork.core.instants import iso_ms, parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import pause_at, resumed
@@ -58,12 +59,15 @@ from tickwork.core.schedule import (
 )
 from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.access import registry
+from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import unended
+from tickwork.flows.runs.unended import Unended
 from tickwork.ports import Ports
 
 
@@ -96,9 +100,15 @@ def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
     return 200, {"jobs": [_view(call.ports, job) for job in found], "cursor": to_cursor(more)}
 
 
-def get_job(call: Call[NoBody, NoQuery]) -> tuple[int, JobShown]:
-    """One job: its definition, its status, its pending occurrence and how the last run ended."""
-    return 200, _view(call.ports, registering.get_job(call.ports, call.path["job_id"]))
+def get_job(call: Call[NoBody, JobQuery]) -> tuple[int, JobShown]:
+    """One job: its definition, its status, its pending occurrence and how the last run ended.
+
+    With `version`: its definition as it was at that version, as long as it is kept, also of a deleted job.
+    """
+    job_id, version = call.path["job_id"], call.query.version
+    if version is None:
+        return 200, _view(call.ports, registering.get_job(call.ports, job_id))
+    return 200, _view(call.ports, job_at(call.ports, job_id, version))
 
 
 def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
@@ -120,8 +130,17 @@ def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
         "runs": {**counts, "more": going_on.more},
     }
     if call.query.cancel_runs:
-        answer["cancelled_runs"] = asdict(unended.cancel_unended(ports, going_on, "the job was deleted"))
+        answer["cancelled_runs"] = _cancel_runs(ports, job_id, going_on)
     return 200, cast("DeletedJob", answer)
+
+
+def _cancel_runs(ports: Ports, job_id: str, going_on: Unended) -> dict[str, int]:
+    team = split_job_id(job_id)[0]
+    with call_on_many(ports, [team], "runs.cancelled", {"job_id": job_id, "reason": "the job was deleted"}) as counted:
+        stopped = asdict(unended.cancel_unended(ports, going_on, "the job was deleted"))
+        for outcome, count in stopped.items():
+            counted.add(team, outcome, count)
+    return stopped
 
 
 def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
@@ -244,7 +263,7 @@ ROUTES = (
         errors=(AlreadyExists, BadSchedule, PayloadTooLarge, UnknownTeam),
     ),
     Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
-    Route("GET", "/jobs/{job_id}", get_job, NoBody, NoQuery, JobShown, at=_AT, errors=(NotFound,)),
+    Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),
     Route("DELETE", "/jobs/{job_id}", delete_job, NoBody, DeleteQuery, DeletedJob, at=_AT, errors=(NotFound,)),
     Route(
         "PATCH",

@@ -6,7 +6,7 @@ from typing import cast, get_type_hints
 
 from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown
 from tickwork.api.work import shown
-from tickwork.core.instants import iso, iso_ms
+from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
 from tickwork.core.jobs.pauses import Pause, pause_in_force
 from tickwork.core.ledger.items import without_defaults
@@ -62,12 +62,15 @@ def _next(job: Job) -> NextShown | None:
 def _last(job: Job) -> LastShown | None:
     if not job.last:
         return None
-    return {
+    last: LastShown = {
         "run_id": job.last["run_id"],
         "status": job.last["status"],
         "scheduled_at": iso(job.last["scheduled_at_ms"]),
         "ended_at": iso_ms(job.last["ended_at_ms"]),
     }
+    if "took_ms" in job.last:
+        last["took_s"] = round(job.last["took_ms"] / SECOND_MS, 3)
+    return last
 
 
 def _pause(pause: Pause) -> PauseShown:

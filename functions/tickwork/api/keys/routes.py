@@ -44,7 +44,7 @@ def rotate_key(call: Call[RotateIn, NoQuery]) -> tuple[int, NewKey]:
     if role is None or old.revoked_at_ms:
         raise InvalidField("a key that was revoked is not followed by another", field="key_id", remedy="make a new key")
     wanted = Wanted(old.team, role, _end_in(call, call.body.expires_in_days), old.name, old.pools)
-    return 201, _new(call, *keys.create_key(call.ports, wanted, call.actor, is_successor=True))
+    return 201, _new(call, *keys.create_key(call.ports, wanted, call.actor, successor_of=old.key_id))
 
 
 def revoke_key(call: Call[NoBody, NoQuery]) -> tuple[int, RevokedKeyShown]:

@@ -42,6 +42,15 @@ class PutOffShown(TypedDict):
     """When that ends. The attempt comes at `retry_at`, spread over the job's tolerance; it is looked at once a day."""
 
 
+class OverlongShown(TypedDict):
+    """That a run goes on much longer than usual: nothing ends it but `max_duration_s`, or whoever cancels it."""
+
+    running_s: int
+    """Since its attempt started."""
+    usual_s: int | None
+    """How long the job's runs take, at the most; null: none is known to have succeeded."""
+
+
 class RunShown(TypedDict):
     """What became of an occurrence, or is to become of it."""
 
@@ -78,6 +87,7 @@ class RunShown(TypedDict):
     reason: str | None
     """Why it ended as it did."""
     attempts: list[AttemptShown]
+    overlong: NotRequired[OverlongShown]
     put_off: NotRequired[list[PutOffShown]]
     replays: NotRequired[list[ReplayShown]]
 

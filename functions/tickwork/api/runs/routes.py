@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, cast
 
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery, instant_of
-from tickwork.api.places import key_of, run_named
+from tickwork.api.places import key_of, own_teams, run_named
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.runs.answers import CancelledRun, CancelRunsAnswer, RunShown, RunsPage, UncancelledRun
 from tickwork.api.runs.bodies import DUE, ENDED, CancelRunIn, CancelRunsIn, RunQuery, RunsQuery
@@ -15,8 +16,9 @@ from tickwork.core.errors import CallerError, InvalidField, NotFound
 from tickwork.core.ids import split_job_id
 from tickwork.core.instants import DAY_MS, LATEST_INSTANT_MS
 from tickwork.core.ledger.ends import BAD
-from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
+from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions, parse_ref
 from tickwork.core.ledger.lifecycle import CANCELLED
+from tickwork.flows.access.recording import Counted, call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.audit.history import EndsOf, Filter, Place
 from tickwork.flows.ledger.minutes import Spot
@@ -62,8 +64,8 @@ def _after(cursor: str | None, wanted: Filter) -> Place | None:
     if isinstance(after, Spot) and wanted.is_by_end and wanted.status != CANCELLED:
         raise not_a_cursor()
     if isinstance(after, EndsOf):
-        named = {after.first_team, after.last_team} - {""}
-        team, _, _ = after.end.partition.partition("#") if after.end else (after.first_team, "", "")
+        team = after.end.partition.partition("#")[0] if after.end else after.first_team
+        named = {after.first_team, after.last_team, team} - {""}
         is_of_list = wanted.is_by_end and (not wanted.team or named == {wanted.team})
         if not is_of_list or (after.end and after.end.partition not in bad_end_partitions(team, wanted.status)):
             raise not_a_cursor()
@@ -72,18 +74,43 @@ def _after(cursor: str | None, wanted: Filter) -> Place | None:
 
 def cancel_runs(call: Call[CancelRunsIn, NoQuery]) -> tuple[int, CancelRunsAnswer]:
     """Cancel runs, also ones in flight, each answered on its own."""
-    runs = [_cancel_one(call.ports, one, i, call.body.reason) for i, one in enumerate(call.body.runs)]
+    body = call.body
+    facts = {"runs": [_named(one) for one in body.runs], "reason": body.reason}
+    with call_on_many(call.ports, own_teams(call.actor, map(_id_of, body.runs)), "runs.cancelled", facts) as counted:
+        runs = [_cancel_one(call.ports, one, i, body.reason, counted) for i, one in enumerate(body.runs)]
     return 200, {"runs": runs}
 
 
-def _cancel_one(ports: Ports, one: CancelRunIn, index: int, reason: str) -> CancelledRun | UncancelledRun:
+def _named(one: CancelRunIn) -> str:
+    at = f"@{one.scheduled_at}" if one.scheduled_at else ""
+    return one.run or one.ref or f"{one.job_id}{at}"
+
+
+def _id_of(one: CancelRunIn) -> str:
+    """The job or the timer that a run is of, by whatever name of it."""
+    if one.job_id:
+        return one.job_id
+    named = one.run or one.ref or ""
+    with suppress(ValueError):
+        return parse_ref(named).job_id
+    return named.partition("@")[0]
+
+
+def _cancel_one(
+    ports: Ports, one: CancelRunIn, index: int, reason: str, counted: Counted
+) -> CancelledRun | UncancelledRun:
     """One entry of the batch; a fault of it fails this entry, not its neighbours."""
+    team = _id_of(one).partition(":")[0]
     try:
-        cancelled = cancelling.cancel_run(ports, _place_of(ports, one, f"runs.{index}."), reason)
+        key = _place_of(ports, one, f"runs.{index}.")
+        counted.check(key.team)
+        cancelled = cancelling.cancel_run(ports, key, reason)
     except CallerError as error:
+        counted.add(team, "refused")
         named: dict[str, Any] = one.model_dump(exclude_none=True)
         refused = {**named, "accepted": False, "problem": error.slug, "detail": error.detail}
         return cast("UncancelledRun", refused)
+    counted.add(team, "told_to_stop" if cancelled.requested else "cancelled")
     key = cancelled.run.key
     return {
         "ref": key.ref,

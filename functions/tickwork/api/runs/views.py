@@ -46,6 +46,8 @@ def run_view(view: RunView) -> RunShown:
         "reason": run.reason or None,
         "attempts": [_attempt(record) for record in run.attempts],
     }
+    if view.overlong:
+        answer["overlong"] = {"running_s": view.overlong.running_s, "usual_s": view.overlong.usual_s}
     if run.put_off:
         answer["put_off"] = [_put_off(record) for record in run.put_off]
     if run.replays:

@@ -13,6 +13,10 @@ class TimerShown(RunShown, WorkShown):
     """A one-shot: the same record is its timer and its run."""
 
     timer_id: str
+    created_by: NotRequired[str]
+    """Whose request has created it, where that is known."""
+    cancelled_by: NotRequired[str]
+    """Whose request has cancelled it before it started."""
 
 
 class TimerAnswer(TimerShown):

@@ -6,7 +6,7 @@ from typing import cast
 
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery
-from tickwork.api.places import fields_under
+from tickwork.api.places import fields_under, own_teams
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.timers.answers import (
     CancelledTimer,
@@ -37,6 +37,7 @@ from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import DAY_MS, LATEST_INSTANT_MS
 from tickwork.core.ledger.lifecycle import FORGOTTEN
 from tickwork.flows.access import registry
+from tickwork.flows.access.recording import Counted, call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.audit.history import EndsOf, Filter
 from tickwork.flows.runs import timers
@@ -101,12 +102,29 @@ def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | 
                 if not has_passed(error):
                     raise
                 fates[index] = error
-    fates |= zip(new, timers.create_each(ports, list(new.values())), strict=True)
+    fates |= zip(new, _created(ports, list(new.values())), strict=True)
     registry.note_teams(ports, {bodies[index].team for index in new})
     for index, fate in fates.items():
         if isinstance(fate, CallerError):
             fate.field = f"timers.{index}.{fate.field}"
     return [fates[index] for index in range(len(bodies))]
+
+
+def _created(ports: Ports, new: list[NewTimer]) -> list[Fate]:
+    """What becomes of those that are new: one entry in the audit for all, for their records say by whom they are."""
+    if not new:
+        return []
+    with call_on_many(ports, {one.team for one in new}, "timers.created", {"timers": len(new)}) as counted:
+        fates = timers.create_each(ports, new)
+        for one, fate in zip(new, fates, strict=True):
+            counted.add(one.team, _outcome(fate))
+    return fates
+
+
+def _outcome(fate: Fate) -> str:
+    if not isinstance(fate, Created):
+        return "not_created"
+    return "created" if fate.is_new else "created_before"
 
 
 def _created_before(ports: Ports, bodies: list[TimerIn]) -> list[Fate | None]:
@@ -184,14 +202,20 @@ def cancel_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
 
 def cancel_timers(call: Call[CancelIn, NoQuery]) -> tuple[int, CancelTimersAnswer]:
     """Cancel up to a hundred timers, each answered on its own."""
-    return 200, {"timers": [_cancel_one(call.ports, one) for one in call.body.timer_ids]}
+    ids = call.body.timer_ids
+    with call_on_many(call.ports, own_teams(call.actor, ids), "timers.cancelled", {"timers": len(ids)}) as counted:
+        return 200, {"timers": [_cancel_one(call.ports, one, counted) for one in ids]}
 
 
-def _cancel_one(ports: Ports, timer_id: str) -> CancelledTimer | UncancelledTimer:
+def _cancel_one(ports: Ports, timer_id: str, counted: Counted) -> CancelledTimer | UncancelledTimer:
+    team = timer_id.partition(":")[0]
     try:
+        counted.check(timers.timer_place(timer_id).team)
         run = timers.cancel_timer(ports, timer_id)
     except CallerError as error:
+        counted.add(team, "not_cancelled")
         return {"timer_id": timer_id, "cancelled": False, "problem": error.slug, "detail": error.detail}
+    counted.add(team, "cancelled")
     return {"timer_id": timer_id, "cancelled": True, "status": run.status}
 
 

@@ -15,4 +15,5 @@ def timer_view(run: Run, status: str | None = None) -> TimerShown:
     """A one-shot: the same ledger item is its timer and its run."""
     view = run_view(RunView(run, status or run.status))
     what: dict[str, object] = dict(shown(run.work)) if run.work else {}
+    what |= {name: by for name in ("created_by", "cancelled_by") if (by := getattr(run, name))}
     return cast("TimerShown", {**view, "timer_id": run.key.job_id, **what})

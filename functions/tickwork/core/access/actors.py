@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from tickwork.core.errors import Forbidden
@@ -20,33 +20,54 @@ PLATFORM_TEAM = "platform"
 """The platform's own team. Whoever acts for it reaches every team's things, as far as his role goes; its calendars may
 be named by all."""
 
-ARN_CHARS_MAX = 400
+ARN_CHARS_MAX = 800
+"""No ARN of a caller is longer: a path has 512 characters at most, a name 64. One that is names nobody."""
 BY_CHARS_MAX = 80
 """As much as stood in `by` before it was the actor: a pause is a part of its job's item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`name` says how it was proven: `key:team:id`, `iam:Role/session`, or `local`."""
+    """`name` says how it was proven: `key:team:id`, `iam:Role/session`, `jwt:subject`, or `local`."""
 
     name: str
     team: str
     role: Role
     pools: tuple[str, ...] = ()
     """Of a worker: the pools it may lease from."""
+    beside: tuple[Actor, ...] = ()
+    """What the same caller is in further teams, or in another role. A request that names its team is made by what he is
+    there; which that is, the wall settles (`api/wall.py`), so that a flow sees one team and one role."""
+
+    @property
+    def standings(self) -> tuple[Actor, ...]:
+        """Each that the caller is, by itself."""
+        return (replace(self, beside=()), *self.beside) if self.beside else (self,)
+
+    @property
+    def teams(self) -> frozenset[str]:
+        return frozenset(one.team for one in self.standings)
 
     def reaches(self, team: str) -> bool:
-        return self.team in (team, PLATFORM_TEAM)
+        return not self.teams.isdisjoint((team, PLATFORM_TEAM))
 
     @property
     def is_walled(self) -> bool:
         """Whether there are teams that it does not reach."""
-        return self.team != PLATFORM_TEAM
+        return PLATFORM_TEAM not in self.teams
 
     def signs(self, note: str | None) -> str:
         """Who did it, for the record, with what the client wrote there as a note: the actor always comes first."""
         signed = self.name if not note or note == self.name else f"{self.name} ({note})"
         return signed if len(signed) <= BY_CHARS_MAX else f"{signed[: BY_CHARS_MAX - 3]}..."
+
+
+def together(standings: Sequence[Actor]) -> Actor:
+    """The one caller who is all of these. In what is about none of his teams alone, his role is the least of them."""
+    if len(standings) == 1:
+        return standings[0]
+    least, *others = sorted(standings, key=lambda one: ROLES.index(one.role))
+    return replace(least, beside=tuple(others))
 
 
 LOCAL = Actor("local", PLATFORM_TEAM, "platform")
@@ -56,8 +77,9 @@ LOCAL = Actor("local", PLATFORM_TEAM, "platform")
 # --- principals of AWS ------------------------------------------------------------------------------------------
 
 UNKNOWN_PRINCIPAL = "unknown"
+_ARN_PARTS = 6
 _RULE = re.compile(
-    r"(?P<pattern>[A-Za-z0-9+=,.@_/*-]{1,200})=>(?P<team>[a-z0-9][a-z0-9._-]{0,62})/(?P<role>[a-z]+)"
+    r"(?P<pattern>[A-Za-z0-9+=,.@_/:*-]{1,200})=>(?P<team>[a-z0-9][a-z0-9._-]{0,62})/(?P<role>[a-z]+)"
     r"(?::(?P<pools>[a-z0-9-]+(?:\+[a-z0-9-]+)*))?",
     re.ASCII,
 )
@@ -105,12 +127,17 @@ def fault_of(team: str, role: Role, pools: Sequence[str]) -> str | None:
 
 
 def principal_of(arn: str) -> str:
-    """`Role/session` or `user` of a caller's ARN: what rules go by, and records say."""
-    resource = arn[:ARN_CHARS_MAX].rpartition(":")[2]
+    """`Role/session` or `user` of a caller's ARN: what rules go by, and records say. Of any other kind of caller its
+    kind as well: a federated user has whatever name the one gave him who signed him in, also that of a role.
+
+    Paths are written by whoever makes a user, and may have colons: the sixth part is all that is left."""
+    *_, resource = arn.split(":", _ARN_PARTS - 1) if len(arn) <= ARN_CHARS_MAX else [""]
     kind, _, name = resource.partition("/")
-    if kind == "user":  # its path is no part of its name
+    if kind in ("user", "role"):  # its path is no part of its name
         return name.rpartition("/")[2] or UNKNOWN_PRINCIPAL
-    return name or resource or UNKNOWN_PRINCIPAL
+    if kind == "assumed-role" or not name:
+        return name or resource or UNKNOWN_PRINCIPAL
+    return f"{kind}:{name}"
 
 
 def actor_of_principal(arn: str, rules: Sequence[Rule]) -> Actor:

@@ -64,6 +64,8 @@ class ApiKey(Record):
     used_at_ms: int = 0
     expires_at_s: int = read_by(whole, 0)
     """Time to live, some time after it has ended."""
+    audit_head: str = ""
+    """The last entry of its audit."""
 
     def status_at(self, now_ms: int) -> str:
         if self.revoked_at_ms:
@@ -142,9 +144,15 @@ def revoked(key: ApiKey, by: str, now_ms: int) -> ApiKey:
 
 def revocation(key: ApiKey) -> Update:
     """The write of a key that `revoked` made. Once it is revoked that stays as it is."""
-    changed = {name: getattr(key, name) for name in ("revoked_at_ms", "revoked_by", "expires_at_s")}
+    changed = {name: getattr(key, name) for name in ("revoked_at_ms", "revoked_by", "expires_at_s", "audit_head")}
     condition = AllOf((Is("hash", key.hash), Missing("revoked_at_ms")))
     return Update(KEYS, {"key_id": key.key_id}, condition, set=changed)
+
+
+def told(key: ApiKey, now_ms: int) -> dict[str, Any]:
+    """A key as the audit tells of it."""
+    said = {"role": key.role, "name": key.name, "pools": list(key.pools), "expires_at": iso(key.ends_at_ms)}
+    return {name: value for name, value in said.items() if value} | {"status": key.status_at(now_ms)}
 
 
 def use(key: ApiKey, now_ms: int) -> Update | None:

@@ -13,6 +13,7 @@ from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.teams import RULES
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import (
+    AUDIT,
     CALENDARS,
     CLIENT_KEYS,
     JOB_VERSIONS,
@@ -51,6 +52,7 @@ TEAM_OF: Mapping[str, _TeamOf] = {
     PAYLOADS.name: _before(":", "payload_id"),
     RESOURCES.name: _before("#", "resource"),
     KEYS.name: _before(":", "key_id"),
+    AUDIT.name: _before(":", "stream"),
     TEAMS.name: lambda key: NOBODYS if key["cell"] == RULES else str(key["team"]).partition("#")[0],
     LEASES.name: _of_service,
     SET_ASIDE.name: _of_service,
@@ -65,6 +67,8 @@ _TEAMS_PARTITIONS: Mapping[tuple[str, str], str] = {
     (JOBS.name, "by_team"): "",
     (CALENDARS.name, "by_team"): "",
     (KEYS.name, "by_team"): "",
+    (AUDIT.name, ""): ":",
+    (AUDIT.name, "by_team"): "",
 }
 """Partitions that hold one team's items only, and the sign that ends its name. In all others each item is looked at."""
 

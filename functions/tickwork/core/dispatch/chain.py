@@ -6,7 +6,7 @@ moves the job's `next` (a compare-and-set), before the current one is passed: a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.changes import as_read
@@ -165,11 +165,16 @@ def cancel_next(
     return move, cancel, materialise(job, job.occurrence_key(due.cell, following_next), now_ms)
 
 
-def cancel_ahead(job: Job, scheduled_at_ms: int) -> Update:
-    """The write that cancels an occurrence which no item stands for: a change has given it up, and another may bring it
+def with_cancelled(job: Job, scheduled_at_ms: int) -> Job:
+    """The job with an occurrence cancelled that no item stands for: a change has given it up, and another may bring it
     back. The version moves, so that a step or a change that was planned without it is refused."""
-    cancelled = [*cancelled_ahead(job), scheduled_at_ms]
-    return Update(JOBS, job.key(), as_read(job), set={"cancelled": cancelled, "version": job.version + 1})
+    return replace(job, cancelled=(*cancelled_ahead(job), scheduled_at_ms), version=job.version + 1)
+
+
+def cancel_ahead(job: Job, changed: Job) -> Update:
+    """The write that makes of a job, as it was read, what `with_cancelled` has made of it."""
+    changes = {"cancelled": list(changed.cancelled), "version": changed.version, "audit_head": changed.audit_head}
+    return Update(JOBS, job.key(), as_read(job), set=changes)
 
 
 def cancelled_ahead(job: Job) -> list[int]:

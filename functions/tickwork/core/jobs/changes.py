@@ -56,4 +56,5 @@ def pause_write(job: Job, changed: Job) -> Update:
     definition stays, which a run may go by whose replay has asked for the version before."""
     changes: Item = {"pauses": [pause.to_item() for pause in changed.pauses], "version": changed.version}
     changes["defined_since"] = changed.defined_since
+    changes["audit_head"] = changed.audit_head
     return Update(JOBS, job.key(), as_read(job), set=changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from tickwork.core.ids import job_id_of
 from tickwork.core.jobs.pauses import Pause
@@ -17,6 +17,8 @@ from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule.calendars.calendar import Calendar
 
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
+REPLACED = "replaced"
+"""Of a job as it was at an earlier version. It is shown, and never stored."""
 
 KEPT = "kept"
 """Marks what no change of a job's definition touches: it never changes, or others write it meanwhile."""
@@ -51,6 +53,8 @@ class LastRun(TypedDict):
     status: str
     scheduled_at_ms: int
     ended_at_ms: int
+    took_ms: NotRequired[int]
+    """Of its last attempt, when that succeeded."""
 
 
 def next_attributes(upcoming: Next | None) -> Item:
@@ -125,10 +129,14 @@ class Job(Definition):
     next: Next | None = field(default=None, metadata=spelled(_NEXT))
     reason: str | None = None
     last: LastRun | None = field(default=None, metadata={KEPT: True})
+    usual_s: int = field(default=0, metadata={KEPT: True})
+    """How long its last success took that was no quick one (`durations`); 0: none is known."""
     pauses: tuple[Pause, ...] = field(default=(), metadata={KEPT: True})
     cancelled: tuple[int, ...] = field(default=(), metadata={KEPT: True})
     """Nominal instants. One that is passed is dropped at the next step."""
     deleted_at_ms: int = field(default=0, metadata={KEPT: True})
+    audit_head: str = ""
+    """The last entry of its audit (`access.entries.Head`). Empty: no version that writes entries has changed it yet."""
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)

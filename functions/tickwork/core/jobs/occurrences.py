@@ -27,6 +27,9 @@ from tickwork.core.schedule import (
     starting_after_ms,
 )
 
+_CALENDARS_FROM = 2
+"""Where in `planned_with` the calendars begin: behind the zone data and our own rules."""
+
 UNSTARTED = any_of(
     Absent(), all_of(Is("status", lifecycle.CANCELLED), Missing("attempt")), Is("status", lifecycle.PENDING)
 )
@@ -93,6 +96,17 @@ def planned_with(job: Job) -> str:
     calendars. Where it differs from what a pending one was planned with, that one is computed anew."""
     versions = [f"{name}@{calendar.version}" for name, calendar in sorted(job.calendars.items())]
     return " ".join([TZDATA_VERSION, f"rules-{RULES_VERSION}", *versions])
+
+
+def calendars_changed_ms(job: Job) -> int:
+    """When the calendars, and nothing else, have changed since the pending occurrence was planned; 0: not they alone,
+    or nobody knows when."""
+    planned, present = job.planned_with.split(" "), planned_with(job).split(" ")
+    if planned[:_CALENDARS_FROM] != present[:_CALENDARS_FROM]:
+        return 0
+    others = set(present) - set(planned)
+    changed = [one.changed_at_ms for name, one in job.calendars.items() if f"{name}@{one.version}" in others]
+    return max(changed) if changed and all(changed) else 0
 
 
 def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:

@@ -22,6 +22,11 @@
 | what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
+| entry of the audit, about one thing | audit | `team:kind:name` | `begun_ms#number#start of its hash` | the change, in its transaction | lists, verification, seal | time to live |
+| entry of the audit, about one call on many things | audit | `team:call:unique` | `begun_ms#number#start of its hash` | the call, before it and after it | lists, verification, seal | time to live |
+| seal of what a team's audit has gained | audit | `team:seal:entries` | `-#number` | reconciler | verification | time to live |
+| how far a team's audit is sealed | passes | `cell#sealed` | `team` | first change of the team that a process makes; reconciler | reconciler, verification | teams |
+| secret of the hashes of payloads | passes | `cell#audit` | `payloads` | API | API | one |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
 
 `through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is
@@ -252,3 +257,22 @@ def parse_slot_name(name: str) -> tuple[str, str]:
     """(resource, slot's sort key) of a slot's name."""
     resource, _, number = name.rpartition("#")
     return resource, number
+
+
+def entry_stream(team: str, kind: str, name: str) -> str:
+    """The partition of all entries of the audit about one thing."""
+    return f"{team}:{kind}:{name}"
+
+
+def entry_place(begun_ms: int, number: int, digest: str) -> str:
+    """Sort key of an entry: when its chain begins, which of it this is. With the start of its hash, so that what is
+    restored to an older state can go on beside what it does not know of: a change is never kept from its entry."""
+    return f"{begun_ms:013d}#{number:010d}#{digest[:8]}"
+
+
+def seal_place(number: int) -> str:
+    return f"-#{number:010d}"
+
+
+ALL_ENTRIES = ("-", "~")
+"""Sort-key bounds (inclusive) of everything in a stream."""

@@ -114,6 +114,10 @@ class Run(Record):
     """Why the running attempt should stop; its worker learns of it with the next heartbeat."""
     handed_back: int = 0
     """The token of the attempt whose worker had to stop and gave the run back. Of another token it says nothing."""
+    created_by: str = ""
+    """Of a one-shot: the actor whose request has created it."""
+    cancelled_by: str = ""
+    """Of a one-shot that was cancelled before it started: the actor whose request that was."""
     interrupted: int = 0
     """Attempts that were handed back and that no policy counts, since the run was created or last replayed."""
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SORT_KEY_BYTES_MAX = 1_024
+"""DynamoDB's bound. Ours are ASCII, and shorter by far; but what a client hands back might not be ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -37,6 +40,8 @@ BY_JOB = Index("by_job", "job_id", "scheduled_at_ms", "N")
 BY_TEAM = Index("by_team", "team", "job_id")
 CALENDARS_BY_TEAM = Index("by_team", "team", "calendar_id")
 KEYS_BY_TEAM = Index("by_team", "team", "key_id")
+ENTRIES_BY_TEAM = Index("by_team", "team", "at_ms", "N")
+"""Of the audit's entries by their time. Seals name no team, and so are in no list."""
 BAD_ENDS = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
 """Sparse: an item is in it while its run has ended badly (`ends.BAD`), and only then. Runs that succeed never write to
 it. It keeps the name from when it held dead runs only: a deployment may create one index at a time, and old and new
@@ -54,6 +59,7 @@ PASSES = Table("passes", "pass", "place")
 TEAMS = Table("teams", "cell", "team")
 JOB_VERSIONS = Table("job_versions", "job_id", "place", ttl="expires_at_s")
 KEYS = Table("keys", "key_id", ttl="expires_at_s", indexes=(KEYS_BY_TEAM,))
+AUDIT = Table("audit", "stream", "place", ttl="expires_at_s", indexes=(ENTRIES_BY_TEAM,))
 
 ALL_TABLES = (
     TIMERS,
@@ -68,5 +74,6 @@ ALL_TABLES = (
     TEAMS,
     JOB_VERSIONS,
     KEYS,
+    AUDIT,
 )
 TABLES_BY_NAME = {table.name: table for table in ALL_TABLES}

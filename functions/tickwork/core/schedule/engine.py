@@ -57,6 +57,11 @@ class Schedule:
         return _is_recurring(self.rule)
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether what a calendar excludes does not take place. Else it does, on another day."""
+        return self.exclusion is not None and self.exclusion.on_excluded == "skip"
+
+    @property
     def calendar_names(self) -> tuple[str, ...]:
         """The calendars that `next_after` needs."""
         return self.exclusion.names if self.exclusion else ()

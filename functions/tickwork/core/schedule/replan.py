@@ -1,8 +1,9 @@
-"""After a change of zone data: what becomes of an occurrence that is already planned.
+"""After a change of zone data or of a calendar: what becomes of an occurrence that is already planned.
 
 Owns: the pure decision of spec T6. Refuses to know: how the reconciler finds and applies it.
-Protects: none lost, none doubled. The pending occurrence stands for the one after the last fired; it is found
-again under the new rules by wall time, because that is what the job's owner wrote down.
+Protects: none lost, none doubled. The pending occurrence stands for the one after the last fired. Under other zone data
+it is found again by wall time, because that is what the job's owner wrote down. A calendar moves no wall time: it says
+which occurrences there are, from the moment of its change on.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def replan(
     last_scheduled_at_ms: int | None = None,
     last_offset_s: int | None = None,
     since_ms: int = 0,
+    recalled_ms: int = 0,
     calendars: Mapping[str, Calendar] = NO_CALENDARS,
 ) -> Replan:
     """What to do with the pending occurrence, under the zone data now loaded.
@@ -46,13 +48,19 @@ def replan(
     `last_scheduled_at_ms` is the last occurrence that was fired or skipped, `last_offset_s` the offset from
     UTC at it under the data of that time, where recorded. `since_ms` is when the job got this schedule: a recurring
     one has no occurrence before that, whatever was fired by an earlier one. A pending occurrence that is due
-    already is kept: it may be on its way, and its identity must not change any more.
+    already is kept: it may be on its way, and its identity must not change any more. `recalled_ms` is when the
+    calendars were changed, where that is all that was: what they left out before stays left out, what they moved does
+    not.
     """
     if pending_scheduled_at_ms <= now_ms:
         return Replan("keep", pending_scheduled_at_ms, is_due=True)
-    found = _same_occurrence(schedule, pending_scheduled_at_ms, last_scheduled_at_ms, last_offset_s, calendars)
-    if found is not None and found <= since_ms and schedule.is_recurring:
-        found = next_after(schedule, since_ms, calendars)
+    if recalled_ms and schedule.is_recurring:
+        left_out_ms = recalled_ms if schedule.leaves_out else 0
+        found = next_after(schedule, max(last_scheduled_at_ms or 0, since_ms, left_out_ms), calendars)
+    else:
+        found = _same_occurrence(schedule, pending_scheduled_at_ms, last_scheduled_at_ms, last_offset_s, calendars)
+        if found is not None and found <= since_ms and schedule.is_recurring:
+            found = next_after(schedule, since_ms, calendars)
     if found is None:
         return Replan("drop", None)
     if found == pending_scheduled_at_ms:

@@ -16,7 +16,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import KEYS
 from tickwork.core.ledger.writes import Committed
-from tickwork.ports import Ports
+from tickwork.ports import Clock, Ports
 
 TRUSTED_MS = 30 * SECOND_MS
 """Revocation is to hold within 60 s everywhere: half of it leaves room for whoever caches in front of us."""
@@ -25,14 +25,32 @@ KNOWN_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class Instant:
+    """One instant by both clocks. A process that was frozen may find that its monotonic clock stood still with it, and
+    a wall clock may be set back: what was read is young while both say so."""
+
+    now_ms: int
+    monotonic_ms: int
+
+    @classmethod
+    def of(cls, clock: Clock) -> Instant:
+        return cls(clock.now_ms(), clock.monotonic_ms())
+
+    def is_within(self, duration_ms: int, since: Instant) -> bool:
+        passed = (self.now_ms - since.now_ms, self.monotonic_ms - since.monotonic_ms)
+        return all(0 <= one < duration_ms for one in passed)
+
+
+@dataclass(frozen=True, slots=True)
 class _Known:
     key: ApiKey
-    read_at_ms: int
-    """By the monotonic clock: of before the read."""
+    read_at: Instant
+    """Of before the read."""
 
 
-class KnownKeys:
-    """The keys a process has read lately. One for all threads that serve a process's requests."""
+class SeenKeys:
+    """The keys a process has read lately. One for all threads that serve a process's requests. Only looks: no use is
+    noted, and nothing is written."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
@@ -40,20 +58,20 @@ class KnownKeys:
 
     def actor_of(self, ports: Ports, text: str) -> Actor:
         """Unauthenticated, of the kind that says why, when the text is no key that is valid now."""
+        return api_keys.actor_of(self._key_of(ports, text), ports.clock.now_ms())
+
+    def _key_of(self, ports: Ports, text: str) -> ApiKey:
         key_id, digest = api_keys.read_key(text)
-        key = self._read(ports, key_id, digest)
-        actor = api_keys.actor_of(key, ports.clock.now_ms())
-        self._note_use(ports, key)
-        return actor
+        return self._read(ports, key_id, digest)
 
     def _read(self, ports: Ports, key_id: str, digest: str) -> ApiKey:
-        asked_ms = ports.clock.monotonic_ms()
+        asked_at = Instant.of(ports.clock)
         with self._lock:
             known = self._known.get(digest)
-        if known is not None and asked_ms - known.read_at_ms < TRUSTED_MS:
+        if known is not None and asked_at.is_within(TRUSTED_MS, known.read_at):
             return known.key
         key = api_keys.stored_key(ports.store.get(KEYS, {"key_id": key_id}), key_id, digest)
-        self._remember(digest, _Known(key, asked_ms))
+        self._remember(digest, _Known(key, asked_at))
         return key
 
     def _remember(self, digest: str, known: _Known) -> None:
@@ -61,6 +79,16 @@ class KnownKeys:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[digest] = known
+
+
+class KnownKeys(SeenKeys):
+    """The same for who acts upon them: that a key is used is noted."""
+
+    def actor_of(self, ports: Ports, text: str) -> Actor:
+        key = self._key_of(ports, text)
+        actor = api_keys.actor_of(key, ports.clock.now_ms())
+        self._note_use(ports, key)
+        return actor
 
     def _note_use(self, ports: Ports, key: ApiKey) -> None:
         """That it was used, at most once an hour. A call is not refused because this could not be written."""
@@ -78,4 +106,4 @@ class KnownKeys:
         item = noted.item if isinstance(noted, Committed) else noted.only
         if item is not None:
             # As it now stands: a revocation in it counts at once. A refusal is another process that was first.
-            self._remember(key.hash, _Known(ApiKey.from_item(item), ports.clock.monotonic_ms()))
+            self._remember(key.hash, _Known(ApiKey.from_item(item), Instant.of(ports.clock)))

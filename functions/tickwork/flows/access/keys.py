@@ -6,16 +6,21 @@ does himself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tickwork.core.access import api_keys
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor, Role, fault_of
 from tickwork.core.access.api_keys import ApiKey
+from tickwork.core.access.diffs import differences
+from tickwork.core.access.entries import Change
 from tickwork.core.errors import Conflict, Forbidden, InvalidField, NotFound, TooMany
 from tickwork.core.instants import DAY_MS
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import KEYS, KEYS_BY_TEAM
 from tickwork.core.ledger.writes import Absent, Committed, Item, Put
+from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_many
 from tickwork.ports import Ports
@@ -36,9 +41,10 @@ class Wanted:
     pools: tuple[str, ...] = ()
 
 
-def create_key(ports: Ports, wanted: Wanted, actor: Actor, *, is_successor: bool = False) -> tuple[ApiKey, str]:
-    """(the key, its text, which is stored nowhere). Forbidden, InvalidField or TooMany."""
-    _check_wanted(ports, wanted, actor, is_successor=is_successor)
+def create_key(ports: Ports, wanted: Wanted, actor: Actor, *, successor_of: str = "") -> tuple[ApiKey, str]:
+    """(the key, its text, which is stored nowhere). Forbidden, InvalidField or TooMany. `successor_of`: the id of the
+    key that it is to take the place of."""
+    _check_wanted(ports, wanted, actor, is_successor=bool(successor_of))
     if len(list_keys(ports, wanted.team)) >= api_keys.KEYS_PER_TEAM_MAX:
         raise TooMany(
             f"team {wanted.team} has {api_keys.KEYS_PER_TEAM_MAX} keys, with those that ended in the last 90 days",
@@ -55,12 +61,26 @@ def create_key(ports: Ports, wanted: Wanted, actor: Actor, *, is_successor: bool
         now_ms=ports.clock.now_ms(),
         ends_at_ms=wanted.ends_at_ms,
     )
-    result = commit(ports, Put(KEYS, key.to_item(), Absent()))
+    facts = {"in_place_of": successor_of} if successor_of else {}
+    key, entry = _recorded(ports, None, key, "key.created", facts)
+    result = commit(ports, Put(KEYS, key.to_item(), Absent()), entry)
     # A refusal with our own item is our first try, whose reply was lost.
-    if not isinstance(result, Committed) and (result.only or {}).get("hash") != key.hash:
+    if not isinstance(result, Committed) and (result.failed.get(0) or {}).get("hash") != key.hash:
         raise Conflict(f"the id of the new key, {key.key_id}, is taken")
     ports.signals.log("key_created", key_id=key.key_id, role=key.role, by=actor.name, ends_at_ms=key.ends_at_ms)
     return key, text
+
+
+def _recorded(
+    ports: Ports, before: ApiKey | None, after: ApiKey, action: str, facts: Mapping[str, Any]
+) -> tuple[ApiKey, Put]:
+    """(what the key becomes, with the head of its stream; the entry's write). Nothing in it opens anything."""
+    team, _, name = after.key_id.partition(":")
+    now_ms = ports.clock.now_ms()
+    changes = differences(api_keys.told(before, now_ms) if before else None, api_keys.told(after, now_ms))
+    change = Change(team, "key", name, action, head=after.audit_head, changes=changes, facts=facts)
+    entry, head = recorded(ports, change)
+    return replace(after, audit_head=head), entry
 
 
 def _check_wanted(ports: Ports, wanted: Wanted, actor: Actor, *, is_successor: bool) -> None:
@@ -126,10 +146,11 @@ def revoke_key(ports: Ports, key_id: str, actor: Actor) -> tuple[ApiKey, bool]:
         if key.revoked_at_ms:
             return key, False
         ended = api_keys.revoked(key, actor.name, ports.clock.now_ms())
-        result = commit(ports, api_keys.revocation(ended))
+        ended, entry = _recorded(ports, key, ended, "key.revoked", {})
+        result = commit(ports, api_keys.revocation(ended), entry)
         if isinstance(result, Committed):
             ports.signals.log("key_revoked", key_id=key_id, by=actor.name)
             return ended, True
-        if (result.only or {}).get("revoked_at_ms") == ended.revoked_at_ms:
+        if (result.failed.get(0) or {}).get("audit_head") == ended.audit_head:
             return ended, True  # our own first try, whose reply was lost
     raise Conflict(f"key {key_id} was changed {REVOKE_TRIES_MAX} times meanwhile")

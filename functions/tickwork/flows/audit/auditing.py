@@ -164,6 +164,8 @@ def _audit_bucket(
     ports: Ports, served: _Slice, bucket: int, begin: int, last: int, repairs: Repairs, *, expiring_since_s: int | None
 ) -> _Found:
     """Read a range of a minute again, shard by shard, and repair what is to be repaired."""
+    if begin > last:  # a row from before a restore, or of another number of slices: nothing has come so far yet
+        return _Found(is_complete=False)
     low, high = second_range(begin, last)
     total = _Found()
     for shard in ports.layout.shards_of(served.number):

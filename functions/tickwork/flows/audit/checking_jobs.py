@@ -188,6 +188,7 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
         ports.clock.now_ms(),
         last_scheduled_at_ms=_passed_before(job, pending) or None,
         since_ms=max(job.created_at_ms, job.scheduled_since_ms),
+        recalled_ms=occurrences.calendars_changed_ms(job),
         calendars=job.calendars,
     )
     upcoming = None
@@ -216,9 +217,12 @@ def _passed_before(job: Job, pending: LedgerKey) -> int:
 
 def _replan(ports: Ports, job: Job) -> int:
     """Give the job the occurrence after the last that it has passed; 1 when it has one again. What was due meanwhile is
-    late, or missed in an outage, and its policies say what becomes of it (F8)."""
+    late, or missed in an outage, and its policies say what becomes of it (F8); what a calendar left out is neither."""
     if job.fired_through_ms:
-        upcoming = occurrences.following(job, job.fired_through_ms, ports.layout.shards)
+        left_out_ms = 0
+        if job.reason == occurrences.ALL_EXCLUDED and schedule_from_spec(job.schedule).leaves_out:
+            left_out_ms = occurrences.calendars_changed_ms(job)
+        upcoming = occurrences.following(job, max(job.fired_through_ms, left_out_ms), ports.layout.shards)
     else:
         upcoming = registering.first_occurrence(job, ports.clock.now_ms(), ports.layout.shards)
     return _put_next(ports, job, replace(job, next=upcoming))

@@ -29,7 +29,8 @@ from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.merging import Bound, Shown, Step, page_of
 from tickwork.flows.ledger.minutes import Span, Spot, edge, read_minutes
 from tickwork.flows.ledger.reading import read_job, read_many
-from tickwork.flows.runs import timers
+from tickwork.flows.runs import overlong, timers
+from tickwork.flows.runs.overlong import Overlong
 from tickwork.ports import Ports
 
 PARTITIONS_AT_ONCE = 256
@@ -61,6 +62,7 @@ class RunView:
 
     run: Run
     status: str
+    overlong: Overlong | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +115,24 @@ class _Reader:
 
 def view_of(ports: Ports, run: Run) -> RunView:
     """One run with its derived status."""
-    return _Reader(ports).view(run)
+    (view,) = with_overlong(ports, [_Reader(ports).view(run)])
+    return view
+
+
+def with_overlong(ports: Ports, views: Sequence[RunView]) -> list[RunView]:
+    """The views, with what is to be said of runs that go on much longer than usual."""
+    found = overlong.find(ports, [view.run for view in views])
+    return [replace(view, overlong=found.get(view.run.key.ref)) for view in views]
 
 
 def list_runs(ports: Ports, wanted: Filter, *, limit: int, after: Place | None) -> Shown[Place, RunView]:
     """A page of runs. Those that did not end well by their end, newest first; all others by fire time, newest first,
     from now on back."""
+    page = _list_runs(ports, wanted, limit, after)
+    return replace(page, found=with_overlong(ports, page.found))
+
+
+def _list_runs(ports: Ports, wanted: Filter, limit: int, after: Place | None) -> Shown[Place, RunView]:
     bound = Bound()
     if not wanted.is_by_end:
         return _by_due(ports, wanted, limit, after if isinstance(after, Spot) else None, bound)
@@ -217,17 +231,18 @@ def job_runs(
     page = page_of(stream, show, limit=limit, bound=bound)
     if after is None and page.after is None and not page.found and read_job(ports, job_id) is None:
         raise NotFound(f"there is no job {job_id!r}", field="job_id", remedy="list the team's jobs: GET /jobs?team=")
-    return page
+    return replace(page, found=with_overlong(ports, page.found))
 
 
 def _rows_of_job(
     ports: Ports, job_id: str, rows: int, after: JobPlace | None, since_ms: int, bound: Bound
 ) -> Iterator[Step[JobPlace]]:
     position: Item | None = None
+    between = (since_ms, LATEST_INSTANT_MS)
     if after is not None:
         position = {"job_id": job_id, "scheduled_at_ms": after[0], "pk": after[1], "sk": after[2]}
-    while True:
-        between = (since_ms, LATEST_INSTANT_MS)
+        between = (since_ms, after[0])
+    while between[0] <= between[1]:
         found, position = ports.store.query_index(
             TIMERS, BY_JOB, job_id, limit=rows, after=position, descending=True, between=between
         )

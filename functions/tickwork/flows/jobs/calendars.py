@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tickwork.core.access.diffs import differences
+from tickwork.core.access.entries import Change
 from tickwork.core.errors import AlreadyExists, BadSchedule, NotFound, VersionConflict
 from tickwork.core.ids import job_id_of
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import CALENDARS, CALENDARS_BY_TEAM
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Is, Item, Put
 from tickwork.core.schedule import Calendar
+from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_calendar, read_many
 from tickwork.ports import Ports
@@ -38,18 +41,34 @@ def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], ve
     if standing is not None and _says(standing, wanted):
         return standing
     _check_version(standing, item["calendar_id"], version)
-    item = {**(standing or {}), **item}
+    entry, head = recorded(ports, _told(standing, item))
+    item = {**(standing or {}), **item, "audit_head": head}
     unchanged: Condition = Absent() if version is None else Is("version", version)
     # The archived copy names no team, so that no index lists it; it is written with the new version or not at all.
     archived = {k: v for k, v in item.items() if k != "team"}
     archived["calendar_id"] = f"{item['calendar_id']}@{item['version']}"
-    result = commit(ports, Put(CALENDARS, item, unchanged), Put(CALENDARS, archived, Absent()))
+    result = commit(ports, Put(CALENDARS, item, unchanged), Put(CALENDARS, archived, Absent()), entry)
     if isinstance(result, Committed):
         return item
     standing = get_calendar(ports, item["calendar_id"])
     if not _says(standing, wanted):  # else it was our own write, whose reply was lost
         raise _changed(standing)
     return standing
+
+
+def _told(standing: Item | None, item: Item) -> Change:
+    """What the audit says of a calendar's change."""
+    before = standing or {"version": 0, "spec": {}}
+    return Change(
+        item["team"],
+        "calendar",
+        item["name"],
+        "calendar.changed" if standing else "calendar.created",
+        head=str(before.get("audit_head", "")),
+        version_before=before["version"],
+        version=item["version"],
+        changes=differences(before["spec"], item["spec"]),
+    )
 
 
 def _says(item: Item, wanted: Calendar) -> bool:

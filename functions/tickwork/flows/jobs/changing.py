@@ -15,6 +15,7 @@ from tickwork.core.jobs import changes, occurrences, versions
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job, Next
 from tickwork.core.jobs.pauses import Pause, end_pause, is_last, is_repeat, pause_in_force, resumed, with_pause
 from tickwork.core.ledger.writes import Committed
+from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating
 from tickwork.flows.jobs.registering import (
     CHANGE_TRIES_MAX,
@@ -104,8 +105,9 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     )
     key = changed.next_key(layout.cell)
     creating.prepare_slices(ports, [key] if key else [])
+    changed, entry = recorded_job(ports, job, changed, "changed")
     writes = changes.change_writes(job, changed, layout.cell, now_ms, layout.retention_s)
-    if not isinstance(commit(ports, *writes), Committed):
+    if not isinstance(commit(ports, *writes, entry), Committed):
         return None
     ports.signals.log("job_changed", job_id=job.job_id, version=changed.version)
     see_to_next(ports, changed)
@@ -144,7 +146,7 @@ def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0
         if standing is not None and (standing.by, standing.reason, standing.until_ms) == (by, reason, until_ms):
             return job
         pauses = with_pause(job.pauses, Pause(by, reason, now_ms, until_ms), job.fired_through_ms)
-        if (paused := _set_pauses(ports, job, pauses)) is not None:
+        if (paused := _set_pauses(ports, job, pauses, "paused")) is not None:
             ports.signals.log("job_paused", job_id=job_id, by=by, reason=reason, until_ms=until_ms)
             return paused
     raise _contended(job_id)
@@ -158,16 +160,17 @@ def resume_job(ports: Ports, job_id: str, by: str) -> tuple[Job, bool]:
         if pause_in_force(job.pauses, now_ms) is None:
             last = resumed(job.pauses)
             return job, last is not None and last.resumed_by == by
-        if (changed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by))) is not None:
+        if (changed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by), "resumed")) is not None:
             ports.signals.log("job_resumed", job_id=job_id, by=by)
             return changed, True
     raise _contended(job_id)
 
 
-def _set_pauses(ports: Ports, job: Job, pauses: tuple[Pause, ...]) -> Job | None:
+def _set_pauses(ports: Ports, job: Job, pauses: tuple[Pause, ...], action: str) -> Job | None:
     since = job.defined_since or job.version
     changed = replace(job, pauses=pauses, version=job.version + 1, defined_since=since)
-    return changed if isinstance(commit(ports, changes.pause_write(job, changed)), Committed) else None
+    changed, entry = recorded_job(ports, job, changed, action)
+    return changed if isinstance(commit(ports, changes.pause_write(job, changed), entry), Committed) else None
 
 
 def _contended(job_id: str) -> Conflict:

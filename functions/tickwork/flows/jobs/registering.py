@@ -20,6 +20,7 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import BY_TEAM, JOBS
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Update, Write
 from tickwork.core.schedule import schedule_from_spec, starting_after_ms
+from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
@@ -78,6 +79,7 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     earlier_ms = versions.through_ms(standing) if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
     standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms}
     job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
+    job = replace(job, audit_head=standing.audit_head if standing else "")  # one stream, as long as the name is known
     (job,) = reading.with_calendars(ports, [job])
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
@@ -109,7 +111,8 @@ def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
     assert key is not None
     creating.prepare_slices(ports, [key])
     unchanged: Condition = Absent() if standing is None else as_read(standing)
-    writes: list[Write] = [Put(JOBS, job.to_item(), unchanged), occurrences.materialise(job, key, now_ms)]
+    job, entry = recorded_job(ports, None, job, "created")
+    writes: list[Write] = [Put(JOBS, job.to_item(), unchanged), occurrences.materialise(job, key, now_ms), entry]
     if standing is not None and not standing.deleted_at_ms:  # an older version has deleted it, and kept no definition
         writes += versions.replaced(standing, job.work.payload_id, now_ms, ports.layout.retention_s)
     result = commit(ports, *writes)
@@ -186,14 +189,16 @@ def deleted_at_ms(ports: Ports, job_id: str) -> int:
 
 def _deletion(ports: Ports, job: Job, now_ms: int) -> list[Write]:
     retention_s = ports.layout.retention_s
+    gone, entry = recorded_job(ports, job, replace(job, status=DELETED, version=job.version + 1), "deleted")
     tombstone = {
         "status": DELETED,
         "deleted_at_ms": now_ms,
-        "version": job.version + 1,
+        "version": gone.version,
         "earlier_through_ms": versions.through_ms(job),
         "expires_at_s": now_ms // SECOND_MS + retention_s,
+        "audit_head": gone.audit_head,
     } | next_attributes(None)
-    writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone)]
+    writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone), entry]
     writes += versions.replaced(job, None, now_ms, retention_s)
     key = job.next_key(ports.layout.cell)
     if key is not None:

@@ -187,6 +187,7 @@ def read_calendar(item: Item) -> Calendar:
     """A calendar from its item. ScheduleRefused for content that this version does not know: what it excludes is not
     guessed at. Unreadable when the item is none."""
     try:
-        return parse_calendar({**mapping(item["spec"]), "name": text(item["name"]), "version": whole(item["version"])})
+        spec = {**mapping(item["spec"]), "name": text(item["name"]), "version": whole(item["version"])}
+        return replace(parse_calendar(spec), changed_at_ms=whole(item.get("changed_at_ms", 0)))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise Unreadable(f"calendar {item.get('calendar_id')!r}: {error!r}") from error

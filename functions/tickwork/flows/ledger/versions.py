@@ -6,11 +6,13 @@ has become of its job since. Most are the job's present one, and cost no read be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from tickwork.core.errors import WorldError
-from tickwork.core.jobs.definitions import Job
+from tickwork.core.errors import NotFound, WorldError
+from tickwork.core.jobs.definitions import REPLACED, Definition, Job
 from tickwork.core.jobs.versions import JobVersion, is_in_force_at, renewals
+from tickwork.core.ledger import items
 from tickwork.core.ledger.keys import LedgerKey, versions_reaching
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOB_VERSIONS
@@ -30,6 +32,40 @@ def work_of(ports: Ports, run: Run) -> Work | None:
     if run.work is not None:
         return run.work
     return Versions(ports).work_of(read_job(ports, run.key.job_id), run)
+
+
+def definition_at(ports: Ports, job_id: str, version: int) -> JobVersion | None:
+    """The definition that a job had at a version, if it has been replaced since and is still kept."""
+    found: JobVersion | None = None
+    read = 0
+    for page in pages(ports, JOB_VERSIONS, job_id, "", "~", limit=VERSIONS_PAGE):
+        rows = [JobVersion.from_item(item) for item in page.items]
+        # A name whose tombstone has expired counts from 1 again: it is the latest of a number that is meant.
+        found = next((one for one in reversed(rows) if one.was_in_force_at(version)), found)
+        read += len(rows)
+        if read >= VERSIONS_READ_MAX:
+            break
+    return found
+
+
+def job_at(ports: Ports, job_id: str, version: int) -> Job:
+    """A job as it was defined at a version, deleted ones included: `replaced`, with nothing pending, and no pause. The
+    job itself where that is its version now; NotFound where nobody knows, any more or yet."""
+    job = read_job(ports, job_id)
+    if job is not None and version == job.version:
+        return job
+    defined: Definition | None = None
+    if job is not None and version < job.version:
+        defined = job if is_in_force_at(job, version) else definition_at(ports, job_id, version)
+    if job is None or defined is None:
+        raise NotFound(
+            f"nothing is known of version {version} of {job_id!r}",
+            field="version",
+            remedy="a definition is kept for the retention time and 90 days after it was replaced; see GET /audit",
+        )
+    as_defined = replace(job, **items.values_of(defined, Definition))
+    gone: dict[str, Any] = {"next": None, "last": None, "pauses": (), "cancelled": (), "reason": None}
+    return replace(as_defined, version=version, status=REPLACED, **gone)
 
 
 @dataclass(slots=True)
@@ -54,16 +90,7 @@ class Versions:
         """By the definition that the job had at a version, which somebody has asked for."""
         if job is not None and is_in_force_at(job, version):
             return job.work
-        found: JobVersion | None = None
-        read = 0
-        for page in pages(self.ports, JOB_VERSIONS, key.job_id, "", "~", limit=VERSIONS_PAGE):
-            rows = [JobVersion.from_item(item) for item in page.items]
-            # A name whose tombstone has expired counts from 1 again: it is the latest of a number that is meant.
-            found = next((one for one in reversed(rows) if one.was_in_force_at(version)), found)
-            read += len(rows)
-            if read >= VERSIONS_READ_MAX:
-                break
-        return self._used(found)
+        return self._used(definition_at(self.ports, key.job_id, version))
 
     def _read(self, key: LedgerKey) -> JobVersion | None:
         """The oldest definition that reaches an occurrence, if it is the one which fired it: that may have expired, and

@@ -19,6 +19,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.core.runs.endings import Verdict
+from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job, read_job_to_plan, read_run
@@ -66,7 +67,9 @@ def _stays_cancelled(ports: Ports, key: LedgerKey) -> bool:
     if key.scheduled_at_ms <= max(job.fired_through_ms, ports.clock.now_ms()):
         return True
     _refuse_too_many(job)
-    return isinstance(commit(ports, chain.cancel_ahead(job, key.scheduled_at_ms)), Committed)
+    changed = chain.with_cancelled(job, key.scheduled_at_ms)
+    changed, entry = recorded_job(ports, job, changed, "occurrence_cancelled")
+    return isinstance(commit(ports, chain.cancel_ahead(job, changed), entry), Committed)
 
 
 def _refuse_too_many(job: Job) -> None:

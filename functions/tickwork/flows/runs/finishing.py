@@ -9,12 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tickwork.core.jobs import durations
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey, is_wait_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, RESOURCES
 from tickwork.core.ledger.work import ORDINARY
-from tickwork.core.ledger.writes import Below, Committed, Delete, Is, Missing, Refused, Update, Write, all_of, any_of
+from tickwork.core.ledger.writes import (
+    Below,
+    Committed,
+    Delete,
+    Is,
+    Item,
+    Missing,
+    Refused,
+    Update,
+    Write,
+    all_of,
+    any_of,
+)
 from tickwork.core.runs import endings
 from tickwork.core.runs.endings import Failure
 from tickwork.flows.dispatch import creating
@@ -69,7 +82,7 @@ def _is_release(write: Write) -> bool:
 def see_to_retry(ports: Ports, run: Run) -> Ended:
     """The end was accepted, the reply was lost; what came after the write may not have happened: do it again."""
     if run.ended:
-        note_outcome(ports, run.key, run.status, run.ended_at_ms)
+        note_standing(ports, run)
     if run.status != lifecycle.WAITING:
         return Ended(run.status)
     creating.follow_up(ports, [endings.retry_key(run.key, run.retry_at_ms, run.attempt + 1)])
@@ -87,17 +100,27 @@ def note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int
     note_outcome(ports, key, status, now_ms)
 
 
-def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int) -> None:
-    """The job's `last`: for people and for the dead-man's switch. A crash before it loses no run, the ledger has it."""
+def note_standing(ports: Ports, run: Run) -> None:
+    """Note how a run has ended, as it stands in the ledger."""
+    started_at_ms = run.started_at_ms if run.status == lifecycle.SUCCEEDED else 0
+    note_outcome(ports, run.key, run.status, run.ended_at_ms, started_at_ms)
+
+
+def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int, started_at_ms: int = 0) -> None:
+    """The job's `last`: for people and for the dead-man's switch; of a success (`started_at_ms`) how long it took, too.
+    A crash before it loses no run, the ledger has it."""
     if "~" in key.name:
         return
     newer = any_of(Missing("last_scheduled_at_ms"), Below("last_scheduled_at_ms", key.scheduled_at_ms))
     known = Is("name", key.name)
-    last = {
+    last: Item = {
         "run_id": key.run_id,
         "status": status,
         "scheduled_at_ms": key.scheduled_at_ms,
         "ended_at_ms": now_ms,
     }
-    changes = {"last": last, "last_scheduled_at_ms": key.scheduled_at_ms}
+    changes: Item = {"last": last, "last_scheduled_at_ms": key.scheduled_at_ms}
+    if isinstance(started_at_ms, int) and started_at_ms:
+        last["took_ms"] = max(0, now_ms - started_at_ms)
+        changes |= durations.noted(started_at_ms, now_ms)
     commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tickwork.core.errors import AlreadyExists, InvariantViolated, NotFound, Throttled, TooLate, WorldError
 from tickwork.core.ids import one_shot_name, shard_of
@@ -130,7 +130,8 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
     now_ms = ports.clock.now_ms()
     expires_at_s = key.fire_second + ports.layout.retention_s + PAYLOAD_KEPT_S
     work = keep_payload(ports, timer.work, key.job_id, 1, expires_at_s)
-    run = Run(key, work=work, created_at_ms=now_ms, guarded=work.is_guarded)
+    by = ports.acting.by
+    run = Run(key, work=work, created_at_ms=now_ms, guarded=work.is_guarded, created_by=by)
     writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
     if timer.client_key is not None:
         writes.append(claim(timer.asked, key, ports.layout.retention_s))
@@ -183,7 +184,10 @@ def cancel_timer(ports: Ports, timer_id: str, reason: str = "cancelled") -> Run:
     """Cancel a timer that has not started; again is a no-op. NotFound, or TooLate when it runs or has ended."""
     key = timer_place(timer_id)
     now_ms = ports.clock.now_ms()
-    result = commit(ports, pending.end_pending(key, lifecycle.CANCEL, reason, now_ms, ports.layout.retention_s))
+    end = pending.end_pending(key, lifecycle.CANCEL, reason, now_ms, ports.layout.retention_s)
+    if ports.acting.by:
+        end = replace(end, set={**end.set, "cancelled_by": ports.acting.by})
+    result = commit(ports, end)
     if isinstance(result, Committed):
         if key.fire_at_ms <= now_ms:
             note_teams(ports, [key.team])

@@ -24,7 +24,7 @@ from tickwork.flows.dispatch import creating, holding_back
 from tickwork.flows.ledger import payloads, reading, versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_run
-from tickwork.flows.runs import finishing, taking_slots
+from tickwork.flows.runs import finishing, overlong, taking_slots
 from tickwork.flows.runs.finishing import Ended
 from tickwork.ports import Ports
 
@@ -169,7 +169,7 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
     for _ in range(DECIDE_TRIES_MAX):
         if isinstance(result, Committed):
             assert result.item is not None, "a single update answers with the item"
-            return _beat(Run.from_item(result.item))
+            return _beat(ports, Run.from_item(result.item))
         run = None if result.only is None else Run.from_item(result.only)
         if run is not None and endings.recorded_outcome(run, token) == endings.TIMED_OUT:
             finishing.see_to_retry(ports, run)
@@ -182,12 +182,13 @@ def heartbeat(ports: Ports, key: LedgerKey, token: int, lease_s: int) -> Beat | 
         if run.stop_at_ms and run.stop_at_ms <= ports.clock.now_ms():
             return _time_out(ports, key, token)
         if not attempts.is_longer(run, lease_s, now_ms):
-            return _beat(run)  # it lasts longer already: our own first try, or a faster clock's
+            return _beat(ports, run)  # it lasts longer already: our own first try, or a faster clock's
         result = commit(ports, attempts.bounded_heartbeat(run, lease_s, now_ms))
     return Declined("contended", discard=False, retry_after_ms=SECOND_MS)
 
 
-def _beat(run: Run) -> Beat:
+def _beat(ports: Ports, run: Run) -> Beat:
+    overlong.tell(ports, run)
     return Beat(run.lease_until_ms, bool(run.cancel_requested))
 
 
@@ -208,16 +209,18 @@ def _timed_out(status: str) -> Declined:
 
 def complete(ports: Ports, key: LedgerKey, token: int) -> Ended | Declined:
     """Record success; the message may be deleted once this is accepted. Repeating it is harmless."""
-    retention_s = ports.layout.retention_s
+    retention_s, run = ports.layout.retention_s, None
     result = commit(ports, endings.succeed(key, token, ports.clock.now_ms(), retention_s))
     for _ in range(DECIDE_TRIES_MAX):
         if isinstance(result, Committed):
-            finishing.note_outcome(ports, key, lifecycle.SUCCEEDED, ports.clock.now_ms())
+            # One that another version has put something unknown into has succeeded all the same: it is not read.
+            started_at_ms = run.started_at_ms if run else (result.item or {}).get("started_at_ms", 0)
+            finishing.note_outcome(ports, key, lifecycle.SUCCEEDED, ports.clock.now_ms(), started_at_ms)
             return Ended(lifecycle.SUCCEEDED)
         item = result.failed.get(0)
         run = None if item is None else Run.from_item(item)
         if run is not None and run.status == lifecycle.SUCCEEDED and run.token == token:
-            finishing.note_outcome(ports, key, lifecycle.SUCCEEDED, run.ended_at_ms)
+            finishing.note_standing(ports, run)
             return Ended(lifecycle.SUCCEEDED)  # accepted before; that reply was lost
         if run is None or not endings.holds(run, token):
             return _refuse(ports, run)
