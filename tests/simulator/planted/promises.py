@@ -12,6 +12,7 @@ from tickwork.core.instants import SECOND_MS
 from tickwork.core.runs import endings
 from tickwork.flows.audit import auditing
 from tickwork.flows.dispatch import creating, sending, serving, tick_batches, ticking
+from tickwork.flows.ledger.commit import commit
 
 
 def _unsent_ticks_are_noted() -> Sequence[Patch]:
@@ -56,7 +57,7 @@ def _last_row_is_tried_first() -> Sequence[Patch]:
 
 def _audit_passes_what_it_cannot_read() -> Sequence[Patch]:
     right = slices.audit_done
-    forgets = lambda ports, lease, cursor, passed, _: bool(auditing.commit(ports, right(lease, cursor, passed)))  # noqa: E731
+    forgets = lambda ports, lease, cursor, passed, _: bool(commit(ports, right(lease, cursor, passed)))  # noqa: E731
     return [(auditing, "_move", forgets)]
 
 
