@@ -1,8 +1,8 @@
 """What a call costs by each door of the deployed API, and what it costs when nobody has a credential at all.
 
 `make bench-cost` prints this table; docs/access.md has it. Reads are counted by running the authorizer on the counting
-store; durations and bytes of log lines are those of `tickwork.price.cost`, the authorizer's are assumed here. Requests
-that API Gateway refuses are counted as charged: where they are not, it is less.
+store; durations and bytes of log lines are those of `tickwork.price.cost`, the authorizer's time is assumed here.
+Requests that API Gateway refuses are counted as charged: where they are not, it is less.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tickwork.core.instants import DAY_MS
 from tickwork.flows.access import keys
 from tickwork.flows.access.keys import Wanted
 from tickwork.ports import Ports
-from tickwork.price.cost import ACCESS_BYTES, API_GB, CALL_MS, INVOCATION_BYTES
+from tickwork.price.cost import ACCESS_BYTES, API_GB, CALL_MS
 from tickwork.settings import ENVIRONMENTS
 from tickwork.testing.memory import MemoryStore
 
@@ -42,7 +42,7 @@ def _request() -> Amounts:
 
 
 def _function(duration_ms: float, gb: float) -> Amounts:
-    return {"lambda_requests": 1, "lambda_gb_s": duration_ms / 1_000 * gb, "logs_gb": INVOCATION_BYTES / 1e9}
+    return {"lambda_requests": 1, "lambda_gb_s": duration_ms / 1_000 * gb}
 
 
 def _asked(ports: Ports, bill: Bill, credential: Callable[[], str]) -> Amounts:

@@ -23,8 +23,9 @@ POLLERS, POLL_S = 5, 20
 WORKER_POLL_S = 20
 SCANNER_GB_S, TICKER_GB_S, RECONCILER_GB_S = 0.08 * 1.0, 0.15 * 0.5, 0.3 * 0.5
 """Seconds an idle invocation takes (assumed: some ten calls of 8 ms each) by its memory (infra/functions.py)."""
-LINES_BYTES = 3 * 140 + 3 * 26
-"""START, END and REPORT of each invocation, and CloudWatch's overhead."""
+LINE_BYTES = 270
+"""What a run of the ticker or the reconciler says of itself, with CloudWatch's overhead. A window that has nothing to
+do says nothing."""
 ENVIRONMENTS = (("dev", 4, 2), ("staging", 64, 8), ("prod", 64, 16), ("large", 1_024, 64))
 
 
@@ -73,7 +74,7 @@ def month(world: World, days: float) -> Counter[str]:
         if not step.startswith("("):
             total.update(counts)
     total[SQS] += round(days * 86_400 / POLL_S * POLLERS)
-    total["logs_gb"] += total[LAMBDA] * LINES_BYTES / 1e9  # type: ignore[assignment]
+    total["logs_gb"] += total["scheduler_invocations"] * LINE_BYTES / 1e9  # type: ignore[assignment]
     return Counter({name: n * DAYS / days for name, n in total.items()})
 
 

@@ -2,7 +2,8 @@
 
 Two owners: the service's own alarms page the platform; those of a pool and `teams-attention` concern a team. Each alarm
 is one metric without metric math; failures share one where the first command of its entry in docs/operations.md says
-which it is. `dev` has those without which a failure would go unheard, the other environments all.
+which it is, and no failure has two: what another alarm hears within some minutes has none of its own (decision 135).
+`dev` has those without which a failure of the whole would go unheard, the other environments all.
 
 An alarm is evaluated each minute over the window that ends then, so a long period costs no time: what breaches in it is
 heard at once. Silence is heard later: CloudWatch looks a few periods further back than it evaluates for data before it
@@ -14,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import aws_cdk as cdk
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -23,8 +23,6 @@ from infra.functions import Functions
 from infra.http_api import Api, KeyApi
 from infra.queues import Queues
 from tickwork.aws.common_metrics import ATTENTION, EVERYWHERE, STRAIN, TEAMS_ATTENTION
-from tickwork.core.dispatch.slices import TICK_HORIZON_S
-from tickwork.core.ledger.keys import BUCKET_S
 from tickwork.ports import PUSH_POOL
 from tickwork.settings import Environment
 
@@ -38,7 +36,8 @@ API_5XX_MAX = 5
 TICKER_SILENT_MIN = 5
 """It runs each minute, loosely: two runs may lie more than a minute apart, five minutes without one is no chance."""
 RECONCILER_SILENT_MIN = 15
-"""It starts every five minutes and may take all of them: ten can lie between the ends of two good passes."""
+"""It starts every five minutes and may take all of them, and its figure has the time of its start: that of the last
+good pass is up to eleven minutes old when the next one ends."""
 SLICE_LAG_MAX_S = 180
 """An idle slice lags by up to a minute of keep-alive, as the ticker sees it; from a minute on the ticker wakes it anew
 each time. Three minutes mean that waking does not help."""
@@ -67,14 +66,13 @@ class Alarms(Construct):
         prefix = environment.settings().prefix
         self._bell = Bell(self, prefix=prefix, local=local, topic=topic, left_out=left_out)
         self.topic = self._bell.topic
-        self._unheard_otherwise(api, key_api)
+        self._unheard_otherwise(functions, api, key_api)
         if environment.alarms == "all":
             self._firing(functions, queues, environment.alarm_after_lag_s)
-            self._functions(functions)
             self._teams(queues, environment.alarm_after_ready_s)
         self._bell.check_left_out()
 
-    def _unheard_otherwise(self, api: Api, key_api: KeyApi) -> None:
+    def _unheard_otherwise(self, functions: Functions, api: Api, key_api: KeyApi) -> None:
         self._bell.alarm(
             "ticker-silent",
             self._bell.own("scheduler.slowest_slice_lag_seconds", "ticker", "SampleCount", _MINUTE),
@@ -91,13 +89,15 @@ class Alarms(Construct):
             missing=NOTHING_SAYS_NOTHING,
             what="The cursor of a slice stands still: what is due in it fires late",
         )
+        # Errors of a function have a value, 0, for an invocation that went well: that alone ends this alarm. One that
+        # fails, one that runs out of time and one that never was are the same to it, and AWS charges nothing for it.
         self._bell.alarm(
             "reconciler-silent",
-            self._bell.own("scheduler.definitions_without_next_timer", "reconciler", "SampleCount", _MINUTE),
-            below=1,
+            functions.reconciler.function.metric_errors(period=_MINUTE, statistic="Sum"),
+            above=0,
             of=(RECONCILER_SILENT_MIN, RECONCILER_SILENT_MIN),
             missing=NOTHING_IS_BAD,
-            what="No pass of the reconciler has come to its end for a quarter of an hour: nothing is repaired",
+            what="No pass of the reconciler has come to a good end for a quarter of an hour: nothing is repaired",
         )
         self._bell.alarm(
             "attention",
@@ -128,25 +128,10 @@ class Alarms(Construct):
 
     def _firing(self, functions: Functions, queues: Queues, lag_max_s: int) -> None:
         self._bell.alarm(
-            "scanner-throttles",
-            functions.scanner.function.metric_throttles(period=_MINUTE, statistic="Sum"),
-            above=0,
-            of=(3, 5),
-            what="Scanners are refused for lack of concurrency: raise scanner_concurrency or the account's limit",
-        )
-        self._bell.alarm(
             "ticks-dlq",
             queues.ticks_dlq.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
             above=0,
             what="Ticks that no scanner could serve",
-        )
-        # A tick is sent up to its horizon (to the end of that minute) ahead of its time; its age counts from then.
-        self._bell.alarm(
-            "ticks-age",
-            queues.ticks.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
-            above=TICK_HORIZON_S + BUCKET_S + lag_max_s,
-            of=(2, 2),
-            what="Ticks wait unserved: timers fire late",
         )
         self._bell.alarm(
             "fire-lag",
@@ -155,28 +140,14 @@ class Alarms(Construct):
             of=(3, 3),
             what="Timers fire later than promised",
         )
-
-    def _functions(self, functions: Functions) -> None:
-        """A timeout counts as an error. So does each of the two repetitions that Lambda makes of a failed invocation by
-        the clock."""
-        self._errors("scanner", functions.scanner.function, "The scanner fails again and again: timers fire late")
-        self._errors("ticker", functions.ticker.function, "The ticker fails again and again: ticks may be missing")
-        self._errors(
-            "pusher",
-            functions.pusher.function,
-            "The pusher fails again and again (can it read its secret?): pushes wait",
-        )
+        # A timeout counts as an error. So does each of the two repetitions that Lambda makes of a failed invocation.
         self._bell.alarm(
-            "reconciler-errors",
-            functions.reconciler.function.metric_errors(period=_FIVE_MINUTES, statistic="Sum"),
+            "pusher-errors",
+            functions.pusher.function.metric_errors(period=_MINUTE, statistic="Sum"),
             above=0,
-            of=(2, 3),
-            what="Passes of the reconciler fail or run out of time: repairs are late",
+            of=(3, 5),
+            what="The pusher fails again and again (can it read its secret?): pushes wait",
         )
-
-    def _errors(self, name: str, function: lambda_.IFunction, what: str) -> None:
-        errors = function.metric_errors(period=_MINUTE, statistic="Sum")
-        self._bell.alarm(f"{name}-errors", errors, above=0, of=(3, 5), what=what)
 
     def _teams(self, queues: Queues, ready_max_s: int) -> None:
         self._bell.alarm(

@@ -74,6 +74,11 @@ class TickworkFunction(Construct):
             environment=settings.to_environ() | {"POWERTOOLS_LOG_LEVEL": "INFO"} | dict(variables or {}),
             role=role.without_policy_updates(),  # nothing but the above, whatever a construct may wish to add
             log_group=log_group,
+            # Lambda's own lines of an invocation that went well are as long as ours, and say less: none of them. Those
+            # of one that failed or ran out of time stay.
+            logging_format=lambda_.LoggingFormat.JSON,
+            application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
+            system_log_level_v2=lambda_.SystemLogLevel.WARN,
             timeout=cdk.Duration.seconds(timeout_s),
             memory_size=memory_mb,
             reserved_concurrent_executions=reserved_concurrency,

@@ -63,6 +63,11 @@ class ApiRefused(TickworkError):
         """Whether the same call will be refused the next time too: it, its caller or its address is at fault."""
         return self.status in PERMANENT
 
+    @property
+    def refuses_the_caller(self) -> bool:
+        """Whether it is who calls that is at fault, whatever was asked."""
+        return self.status in (401, 403)
+
 
 class BadApiUrl(TickworkError):
     """What was given is no URL of an API."""

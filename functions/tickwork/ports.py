@@ -197,6 +197,8 @@ class Layout:
     """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run."""
+    log_one_in: int = 1
+    """Of the windows that went well, one in so many has a line in the log; all others always have one."""
 
     def slice_of(self, shard: int) -> int:
         return shard % self.slices

@@ -34,6 +34,7 @@ _RANGES = {
     "audit_days": (1, 3_650),
     "slice_capacity_per_s": (1, 100_000),
     "long_poll_max_s": (1, 20),
+    "log_one_in": (1, 10_000),
 }
 _FLAGS = {"push_private", "require_certificates"}
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -66,6 +67,8 @@ class Settings:
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
+    log_one_in: int = 1
+    """Of the windows that went well, one in so many has a line in the log. What failed, was slow or late always has."""
     principals: str = EVERY_PRINCIPAL
     """Which IAM callers act for which team in which role: see `core.access.actors.parse_rules`."""
 
@@ -97,12 +100,12 @@ class Settings:
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
             long_poll_max_s=self.long_poll_max_s,
+            log_one_in=self.log_one_in,
         )
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
         """Read TICKWORK_PREFIX, TICKWORK_SHARDS, ...; a variable that is not there keeps its default."""
-        environ = os.environ if environ is None else environ
         named = {f.name: _variable(f.name) for f in fields(cls)}
         return cls(**{name: _read(name, environ[key]) for name, key in named.items() if key in environ})
 
@@ -133,8 +136,8 @@ class PushSecrets:
             raise BadSetting(f"TICKWORK_PUSH_SECRETS: each secret needs {SECRET_CHARS_MIN} characters or more")
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
-        return cls.from_text((os.environ if environ is None else environ).get("TICKWORK_PUSH_SECRETS", ""))
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        return cls.from_text(environ.get("TICKWORK_PUSH_SECRETS", ""))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -148,8 +151,8 @@ PUSH_SECRETS_AT = "TICKWORK_PUSH_SECRETS_ARN"
 """The variable that names the stored secret whose text is that of TICKWORK_PUSH_SECRETS."""
 
 
-def push_secrets_arn(environ: Mapping[str, str] | None = None) -> str:
-    arn = (os.environ if environ is None else environ).get(PUSH_SECRETS_AT, "")
+def push_secrets_arn(environ: Mapping[str, str] = os.environ) -> str:
+    arn = environ.get(PUSH_SECRETS_AT, "")
     if not arn:
         raise BadSetting(f"{PUSH_SECRETS_AT} is not set: it names the secret that pushes are signed with")
     return arn
@@ -187,7 +190,7 @@ class Environment:
     account runs. It all comes out of the account's limit, of which 100 must stay unreserved, and which may be 10 in a
     new account: there, reserve nothing."""
     alarms: Literal["few", "all"]
-    """`few`: those without which a failure would go unheard. The others hear the same earlier, or say more of it."""
+    """`few`: of failures of the whole. The others are of lateness, of pushes, of single pools and of teams."""
     pusher_concurrency: int
     """Pushes at a time. A slow target holds a pusher for 10 s each, so that they must not take the account's limit."""
     alarm_after_lag_s: int
@@ -202,10 +205,10 @@ class Environment:
     key_requests_burst: int = 100
     """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by these."""
     slice_capacity_per_s: int = 500
+    log_one_in: int = 1
     require_certificates: bool = False
-    """See `Settings`."""
     principals: str = EVERY_PRINCIPAL
-    """See `Settings`."""
+    """These four: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:
@@ -229,6 +232,7 @@ class Environment:
             retention_days=self.retention_days,
             audit_days=self.audit_days,
             slice_capacity_per_s=self.slice_capacity_per_s,
+            log_one_in=self.log_one_in,
             require_certificates=self.require_certificates,
             principals=self.principals,
         )
@@ -262,6 +266,7 @@ ENVIRONMENTS: dict[str, Environment] = {
             retention_days=30,
             keep_data=False,
             log_retention_days=30,
+            log_one_in=10,
             scanner_concurrency=16,
             reserved={"ticker": 2, "reconciler": 2, "scanner": 16, "api": 100, "authorizer": 10},
             alarms="all",
@@ -280,6 +285,7 @@ ENVIRONMENTS: dict[str, Environment] = {
             retention_days=90,
             keep_data=True,
             log_retention_days=90,
+            log_one_in=100,
             scanner_concurrency=48,
             reserved={"ticker": 2, "reconciler": 2, "scanner": 48, "api": 400, "authorizer": 20},
             alarms="all",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.infra.alarm_evaluator import Series
 from tests.scenarios.stage import Process, Stage
-from tickwork.aws.common_metrics import EVERYWHERE, UNPAID, together_with
+from tickwork.aws.common_metrics import EVERYWHERE, PUBLISHED, together_with
 from tickwork.core.errors import TickworkError
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.ticking import issue_ticks
@@ -112,9 +112,8 @@ class _Published:
 
 def published(service: str, metric: str, value: float) -> list[tuple[str, str]]:
     """(metric, service) of each figure that becomes of a measurement."""
-    if metric in UNPAID:
-        return []
-    return [(metric, service), *((common, EVERYWHERE) for common in together_with(metric) if value > 0)]
+    own = [(metric, service)] if metric in PUBLISHED else []
+    return [*own, *((common, EVERYWHERE) for common in together_with(metric) if value > 0)]
 
 
 def _nothing(_: Process) -> None:

@@ -206,18 +206,18 @@ FAILURES = (
     Failure("no ticker", "ticker-silent", 7, ("ticker-silent", 7), {"ticker": None}),
     Failure(
         "the ticker fails in every run",
-        *("ticker-errors", 3, ("ticker-silent", 7)),
+        *("ticker-silent", 7, ("ticker-silent", 7)),
         {"ticker": raises(InvariantViolated, "get", table="leases")},
     ),
     Failure("no scanner", "slice-stands", 6, ("slice-stands", 6), {"scanner": None}),
     Failure(
         "the scanner fails in every run",
-        *("scanner-errors", 3, ("slice-stands", 6)),
+        *("slice-stands", 6, ("slice-stands", 6)),
         {"scanner": raises(InvariantViolated, "get", table="leases")},
     ),
     Failure(
         "scanners are refused for lack of concurrency",
-        *("scanner-throttles", 3, ("slice-stands", 6)),
+        *("slice-stands", 6, ("slice-stands", 6)),
         {"scanner": None},
         told=told("AWS/Lambda", "Throttles", f"{PREFIX}-scanner", 9),
     ),
@@ -225,7 +225,7 @@ FAILURES = (
     Failure("no reconciler", "reconciler-silent", 17, ("reconciler-silent", 17), {"reconciler": None}),
     Failure(
         "the reconciler fails, or runs out of time, in every pass",
-        *("reconciler-errors", 10, ("reconciler-silent", 17)),
+        *("reconciler-silent", 17, ("reconciler-silent", 17)),
         {"reconciler": raises(InvariantViolated, "scan")},
     ),
     Failure(
@@ -296,7 +296,7 @@ FAILURES = (
     ),
     Failure(
         "ticks wait",
-        *("ticks-age", 8, ("slice-stands", 6)),
+        *("slice-stands", 6, ("slice-stands", 6)),
         {"scanner": None},
         told=ageing("ticks"),
     ),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.infra.alarm_evaluator import BREACHING, IGNORE, NOT_BREACHING, Alarm, Series, evaluate
 from tests.infra.deployed import published
-from tickwork.aws.common_metrics import TOGETHER, UNPAID
+from tickwork.aws.common_metrics import PUBLISHED, TOGETHER
 from tickwork.aws.signals import PowertoolsSignals
 
 METRIC = ("here", "metric", "all")
@@ -87,7 +87,7 @@ def test_a_percentile_is_that_of_the_data_in_the_window() -> None:
 
 @pytest.mark.filterwarnings("ignore:No application metrics")
 @pytest.mark.parametrize("value", [0, 3])
-@pytest.mark.parametrize("metric", [*sorted(UNPAID), "some.other", *sorted(set().union(*TOGETHER.values()))])
+@pytest.mark.parametrize("metric", [*sorted(PUBLISHED), "some.other", *sorted(set().union(*TOGETHER.values()))])
 def test_what_is_played_is_what_is_published(metric: str, value: int, capsys: pytest.CaptureFixture[str]) -> None:
     signals = PowertoolsSignals("scanner", "tickwork-prod")
     signals.observe(metric, value)

@@ -13,18 +13,16 @@ from benchmarks.meter.bill import usd
 from tests.infra.alarm_evaluator import Series, alarms_of, evaluate
 from tests.infra.callgraph import FUNCTIONS, reachable
 from tests.infra.failures import FAILURES, Failure, few_alarms, heard, rows, work
-from tickwork.aws.common_metrics import TOGETHER, UNPAID
+from tickwork.aws.common_metrics import PUBLISHED, TOGETHER
+from tickwork.price.cost import METRICS_AT_WORK, METRICS_IDLE
+from tickwork.price.loads import ENVIRONMENTS as PRICED
 from tickwork.settings import ENVIRONMENTS
 
 NAMES = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 
-ALARMED_BY_ITSELF = {
-    "scheduler.slowest_slice_lag_seconds",
-    "scheduler.fire_lag_seconds",
-    "runs.unhandled_total",
-}
 NOT_ALARMED = {
+    "scheduler.windows_total": "what a window that did not go well costs is lag, which is alarmed",
     "scheduler.set_aside_rows": "says how much waits; what it waits for is counted at each try, and alarmed",
     "scheduler.caught_up_total": "an outage is over; that it was there, slice-stands has told",
     "scheduler.slice_owner_changes_total": "normal after a deployment; what it costs is lag, which is alarmed",
@@ -144,6 +142,19 @@ def test_every_alarm_but_those_for_single_pools_is_set_off_by_a_failure_here(pro
     assert told | pools == set(_alarms(prod))
 
 
+def test_no_alarm_says_what_others_say_already(prod: Template) -> None:
+    """For each there is a failure that it alone hears. That the ticker is silent late timers tell, too, where there are
+    any: so also without work."""
+    from tests.infra.deployed import Play
+
+    idle = evaluate(alarms_of(prod), Play(ENVIRONMENTS["prod"], 20, faults={"ticker": None}).run())
+    heard_in_each = [heard(failure, prod) for failure in FAILURES]
+    alone = {next(iter(found)) for found in heard_in_each if len(found) == 1}
+    alone |= {name.removeprefix("tickwork-prod-") for name in idle if len(idle) == 1}
+    pools = {name for name in _alarms(prod) if re.fullmatch(r"ready-(payments|push)-(age|dlq)", name)}
+    assert alone | pools == set(_alarms(prod))
+
+
 # --- what is counted is listened to ---------------------------------------------------------------------------------
 
 
@@ -154,9 +165,14 @@ def _counted() -> set[str]:
 
 def test_every_metric_sets_off_an_alarm_or_says_why_not() -> None:
     together = set().union(*TOGETHER.values())
-    classes = (together, ALARMED_BY_ITSELF, set(NOT_ALARMED), set(UNPAID))
+    classes = (together, set(PUBLISHED), set(NOT_ALARMED))
     assert _counted() == set().union(*classes)
     assert sum(len(one) for one in classes) == len(set().union(*classes)), "each in one class"
+
+
+def test_a_metric_is_paid_for_where_an_alarm_listens_to_it_and_nowhere_else(prod: Template) -> None:
+    own = {alarm["MetricName"] for alarm in _alarms(prod).values() if alarm["Namespace"] == "tickwork-prod"}
+    assert own == set(PUBLISHED) | set(TOGETHER)
 
 
 def test_no_alarm_listens_to_what_the_function_does_not_say(prod: Template) -> None:
@@ -198,20 +214,21 @@ def test_the_table_of_failures_on_the_page_is_what_the_evaluator_says(prod: Temp
 
 def test_dev_has_the_fewest_alarms_and_each_set_has_its_price(templates: dict[str, Template]) -> None:
     counts = {name: len(_alarms(template)) for name, template in templates.items()}
-    assert counts == {"dev": 7, "staging": 23, "prod": 23}
+    assert counts == {"dev": 7, "staging": 18, "prod": 18}
     prices = {name: round(usd({"cloudwatch_alarm_month": n}), 2) for name, n in counts.items()}
-    assert prices == {"dev": 0.7, "staging": 2.3, "prod": 2.3}
+    assert prices == {"dev": 0.7, "staging": 1.8, "prod": 1.8}
+    assert {name: priced.alarms for name, priced in PRICED.items() if name in counts} == counts
 
 
-def test_an_idle_environment_pays_for_two_metrics() -> None:
+def test_an_idle_environment_pays_for_one_metric() -> None:
     """Besides these, only what fires, and what goes wrong, makes a metric."""
     from tests.infra.deployed import Play
 
     paid = {metric for metric in Play(ENVIRONMENTS["dev"], 10).run().data if metric[0] == "tickwork-dev"}
     assert paid == {
         ("tickwork-dev", "scheduler.slowest_slice_lag_seconds", "ticker"),
-        ("tickwork-dev", "scheduler.definitions_without_next_timer", "reconciler"),
     }
+    assert len(paid) == METRICS_IDLE
 
 
 def test_work_makes_one_metric_more() -> None:
@@ -220,5 +237,6 @@ def test_work_makes_one_metric_more() -> None:
     paid = {
         metric[1] for metric in Play(ENVIRONMENTS["dev"], 5, prepare=work).run().data if metric[0] == "tickwork-dev"
     }
-    assert len(paid) == 3
-    assert "scheduler.fire_lag_seconds" in paid
+    assert paid == {"scheduler.slowest_slice_lag_seconds", "scheduler.fire_lag_seconds"}
+    assert len(paid) == METRICS_AT_WORK
+    assert len(PUBLISHED) + len(TOGETHER) - len(paid) == 4, "what more there is when everything has gone wrong"

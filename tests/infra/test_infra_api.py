@@ -11,6 +11,7 @@ from aws_cdk.assertions import Template
 from tickwork.api.door import REMEMBERED_S
 from tickwork.core.instants import SECOND_MS
 from tickwork.flows.access.authenticating import TRUSTED_MS
+from tickwork.price.cost import ACCESS_BYTES
 from tickwork.settings import ENVIRONMENTS
 
 
@@ -34,6 +35,28 @@ def test_both_doors_lead_to_the_same_function(template: Template) -> None:
     (first, second) = _of(template, "Integration").values()
     assert first["IntegrationUri"] == second["IntegrationUri"]
     assert first["PayloadFormatVersion"] == second["PayloadFormatVersion"] == "2.0"
+
+
+def test_a_line_of_a_request_is_as_long_as_is_priced(template: Template) -> None:
+    line = _of(template, "Stage")["first"]["AccessLogSettings"]["Format"]
+    role = "arn:aws:sts::123456789012:assumed-role/shop-worker/i-0abc1234567890def"
+    told = {
+        "requestId": "JKJaXmPLvHcESHA=",
+        "httpMethod": "POST",
+        "path": "/runs:start",
+        "status": "200",
+        "identity.userArn": role,
+        "authorizer.actor": "-",
+        "authorizer.refused": "-",
+        "identity.sourceIp": "203.0.113.101",
+        "responseLatency": "12",
+        "error.message": "-",
+        "integrationErrorMessage": "-",
+    }
+    for name, value in told.items():
+        line = line.replace(f"$context.{name}", value)
+    assert "$" not in line
+    assert len(line) + 26 == pytest.approx(ACCESS_BYTES, rel=0.1)
 
 
 def test_the_second_door_asks_our_authorizer_and_remembers_by_the_header_it_answers_for(template: Template) -> None:

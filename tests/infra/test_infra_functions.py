@@ -127,3 +127,26 @@ def test_the_clocks_wake_the_ticker_each_minute_and_the_reconciler_every_five(te
         ("ticker", "rate(1 minute)"),
         ("reconciler", "rate(5 minutes)"),
     }
+
+
+def test_lambdas_own_lines_are_those_of_what_did_not_go_well(templates: dict[str, Template]) -> None:
+    """Ours come at INFO; so do the figures that Lambda's log carries to CloudWatch's metrics."""
+    for template in templates.values():
+        for properties in _functions(template).values():
+            logging = {name: value for name, value in properties["LoggingConfig"].items() if name != "LogGroup"}
+            assert logging == {"LogFormat": "JSON", "ApplicationLogLevel": "INFO", "SystemLogLevel": "WARN"}
+
+
+def test_every_log_group_forgets_and_every_environment_says_when(templates: dict[str, Template]) -> None:
+    for name, template in templates.items():
+        groups = template.find_resources("AWS::Logs::LogGroup").values()
+        assert len(groups) == len(NAMES) + len(template.find_resources("AWS::ApiGatewayV2::Stage"))
+        assert {group["Properties"]["RetentionInDays"] for group in groups} == {ENVIRONMENTS[name].log_retention_days}
+    assert [environment.log_retention_days for environment in ENVIRONMENTS.values()] == [7, 30, 90]
+
+
+def test_what_goes_well_is_told_less_often_the_more_there_is_of_it(templates: dict[str, Template]) -> None:
+    for name, template in templates.items():
+        told = {f["Environment"]["Variables"]["TICKWORK_LOG_ONE_IN"] for f in _functions(template).values()}
+        assert told == {str(ENVIRONMENTS[name].log_one_in)}
+    assert [environment.log_one_in for environment in ENVIRONMENTS.values()] == [1, 10, 100]

@@ -83,7 +83,7 @@ class Machine:
     def start(self) -> None:
         for child in self.children:
             child.start()
-        eventually(self._answers, bool, within_s=30)
+        eventually(self.answers, bool, within_s=30)
 
     def kill(self) -> None:
         """kill -9 of tickwork's own processes, by their pids."""
@@ -92,7 +92,7 @@ class Machine:
                 child.process.kill()
                 child.process.wait(10)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
         try:
             self.api.call("GET", "/health", repeat=False)
         except (ApiUnreachable, ApiRefused):

@@ -6,7 +6,9 @@ Owns the names that infra's shared alarms listen to, and the list of what is sai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from tickwork.core.dispatch.outcomes import ALREADY, SERVED
 
 EVERYWHERE = "all"
 """The `service` of a metric that all functions of an environment count together."""
@@ -60,9 +62,16 @@ TOGETHER: dict[str, frozenset[str]] = {
     ),
 }
 
-UNPAID = frozenset({"scheduler.windows_total"})
-"""Counted in each minute of each environment, read by nobody: 0.30 $ a month for a line that
-`scheduler.slowest_slice_lag_seconds` draws better."""
+PUBLISHED = frozenset({"scheduler.slowest_slice_lag_seconds", "scheduler.fire_lag_seconds", "runs.unhandled_total"})
+"""Metrics under their own names, 0.30 $ a month each while they have values: those that an alarm listens to. All else
+is counted in the log alone."""
+
+_WENT_WELL = frozenset({SERVED, ALREADY})
+
+
+def says_nothing(metric: str, value: float, labels: Mapping[str, str]) -> bool:
+    """Whether a count is not worth a line either: nothing was found, or a window went as nearly all of them do."""
+    return not value or (metric == "scheduler.windows_total" and labels.get("outcome") in _WENT_WELL)
 
 
 def together_with(metric: str) -> Iterator[str]:

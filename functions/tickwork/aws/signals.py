@@ -1,9 +1,10 @@
 """Signals through Powertools: JSON log lines, and metrics in the embedded format, flushed once per invocation.
 
-Owns how a count becomes a paid metric and a log line. Labels (error, reason, slice, team) never become dimensions of a
-metric, each of whose values would be paid for: what was counted under them is added up, and written when the invocation
-ends as a log line `metric` for each metric and set of labels. Each environment has a namespace of its
-own: another's ticker must not count as the life of this one. Protects: no label replaces another's count.
+Owns how a count becomes a paid metric or a log line. Only what an alarm listens to is a metric. All else, and what has
+labels (error, reason, slice, team: as dimensions of a metric each of their values would be paid for), is added up, and
+written when the invocation ends as a log line `metric` for each metric and set of labels. Each environment has a
+namespace of its own: another's ticker must not count as the life of this one. Protects: no label replaces another's
+count.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import Any
 from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
 
-from tickwork.aws.common_metrics import EVERYWHERE, UNPAID, together_with
+from tickwork.aws.common_metrics import EVERYWHERE, PUBLISHED, says_nothing, together_with
 
-LABELLED_LINES_MAX = 50
-"""Lines `metric` of one invocation. Ten windows of a scanner write about five; a bad night with a label for each of
-thousands of teams must not become a bill for logs. What is over it is in the metric, and its number in the log."""
+COUNTED_LINES_MAX = 50
+"""Lines `metric` of one invocation. One in which all goes well writes none; a bad night with a label for each of
+thousands of teams must not become a bill for logs. Of what is over it there is the number of counts."""
 
 # An invocation that has nothing to count is no fault; the warning would be a paid log line for each.
 warnings.filterwarnings("ignore", "No application metrics to publish")
@@ -45,7 +46,7 @@ class _Tally:
         return {"total": self.total, "samples": self.samples, "largest": self.largest}
 
 
-type _Labelled = tuple[str, tuple[tuple[str, str], ...]]
+type _Counted = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class PowertoolsSignals:
@@ -55,7 +56,7 @@ class PowertoolsSignals:
         self.logger = Logger(service=service)
         self.metrics = Metrics(namespace=environment, service=service)
         self._namespace = environment
-        self._tallies: dict[_Labelled, _Tally] = {}
+        self._tallies: dict[_Counted, _Tally] = {}
         self._left_out = 0
         self._one_at_a_time = Lock()
         """Windows run side by side, and Powertools' metrics are made for one thread."""
@@ -79,30 +80,29 @@ class PowertoolsSignals:
             try:
                 return measured(event, context)
             finally:
-                self._write_labelled()
+                self._write_counted()
 
         return publishing
 
     def _add(self, metric: str, unit: MetricUnit, value: float, labels: dict[str, str]) -> None:
         with self._one_at_a_time:
-            if labels:
+            if metric in PUBLISHED:
+                self.metrics.add_metric(name=metric, unit=unit, value=value)
+            if (labels or metric not in PUBLISHED) and not says_nothing(metric, value, labels):
                 self._keep((metric, tuple(sorted(labels.items()))), value)
-            if metric in UNPAID:
-                return
-            self.metrics.add_metric(name=metric, unit=unit, value=value)
             for common in together_with(metric) if value > 0 else ():
                 self._say_together(common, value)
 
-    def _keep(self, labelled: _Labelled, value: float) -> None:
-        tally = self._tallies.get(labelled)
+    def _keep(self, counted: _Counted, value: float) -> None:
+        tally = self._tallies.get(counted)
         if tally is None:
-            if len(self._tallies) == LABELLED_LINES_MAX:
+            if len(self._tallies) == COUNTED_LINES_MAX:
                 self._left_out += 1
                 return
-            tally = self._tallies[labelled] = _Tally()
+            tally = self._tallies[counted] = _Tally()
         tally.add(value)
 
-    def _write_labelled(self) -> None:
+    def _write_counted(self) -> None:
         """One line for each metric and set of labels: `stats sum(total) by <label>` then needs no more than fields."""
         with self._one_at_a_time:
             tallies, left_out = self._tallies, self._left_out

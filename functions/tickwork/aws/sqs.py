@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as ConnectionFailed
 
-from tickwork.core.errors import Throttled
+from tickwork.core.errors import Throttled, TickworkError
 from tickwork.ports import InMessage, OutMessage, SendReport
 
 if TYPE_CHECKING:
@@ -36,6 +36,16 @@ _CLOSED = {
 }
 """What a queue says that takes nothing from us, whatever we send."""
 
+_UNKNOWN_CALLER = {
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "MissingAuthenticationToken",
+    "OptInRequired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+"""What AWS says to credentials that it does not take. Not among them: those that have run out, which are renewed."""
+
 _CONTENT = {
     "InvalidMessageContents",
     "InvalidParameterValue",
@@ -49,6 +59,17 @@ _CONTENT = {
 SENDS_AT_ONCE = 32
 """Batches under way together, of all windows of a process: a call waits for some ten or twenty milliseconds, and one
 after the other a slice would fire a few hundred a second (docs/scale.md). As many as the client keeps connections."""
+
+
+class QueueClosed(TickworkError):
+    """A queue that will not answer us the next time either: it is gone, or does not let us. The message says why."""
+
+
+def raise_if_closed(error: Exception) -> None:
+    """QueueClosed if a call to a queue was refused for good. By its code: what SQS refuses for the moment has a status
+    of 400 or 403, too."""
+    if isinstance(error, ClientError) and error.response["Error"]["Code"] in _CLOSED | _UNKNOWN_CALLER:
+        raise QueueClosed(str(error)) from error
 
 
 RECEIVES: Literal["ApproximateReceiveCount"] = "ApproximateReceiveCount"

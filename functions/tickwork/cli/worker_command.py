@@ -51,6 +51,7 @@ def worker_command(
     tickwork worker examples/demo_worker.py:app --pool default --lease    (beside `make run`)
     """
     # Imported here: `tickwork --help` should not wait for boto3.
+    from tickwork.aws.sqs import QueueClosed
     from tickwork.client import ApiClient
     from tickwork.local.signals import log_lines_to_stderr
     from tickwork.worker.clock import WorkerClock
@@ -80,7 +81,10 @@ def worker_command(
     worker = Worker(app, source, client, WorkerOptions(concurrency, grace_s), stopping, clock)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: worker.stop())
-    _run(worker)
+    try:
+        _run(worker)
+    except QueueClosed as error:
+        raise _closed(f"of pool {pool}", error) from None
 
 
 def _run(worker: Worker) -> None:
@@ -106,7 +110,7 @@ def _queue_source(
     clock: WorkerClock,
     handlers: Sequence[str],
 ) -> SqsSource:
-    from botocore.exceptions import EndpointConnectionError, NoCredentialsError, NoRegionError
+    from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
     from tickwork.aws.wiring import sqs_client
     from tickwork.ports import ready_queue
@@ -123,6 +127,8 @@ def _queue_source(
         url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
     except sqs.exceptions.QueueDoesNotExist:
         raise click.UsageError(f"there is no queue {name!r}: check --pool, --prefix and the region") from None
+    except ClientError as error:
+        raise _closed(name, error) from None
     except (NoCredentialsError, EndpointConnectionError) as error:
         raise _no_aws(name, error) from None
     return SqsSource(
@@ -141,6 +147,13 @@ def _no_aws(queue: str, error: Exception) -> click.UsageError:
     return click.UsageError(
         f"the queue {queue!r} cannot be reached: {str(error).rstrip('.')}; give AWS's region and credentials, "
         "or take runs over the API with --lease, as beside `make run`"
+    )
+
+
+def _closed(queue: str, error: Exception) -> click.UsageError:
+    return click.UsageError(
+        f"the queue {queue!r} does not answer this worker: {str(error).rstrip('.')}; see that it is there, and that "
+        "the credentials have the policy of its pool"
     )
 
 

@@ -29,13 +29,14 @@ TICK_SQS: Final = 3
 TOGETHER_MAX: Final = 10
 """Ticks that one invocation of the scanner serves, and messages of one request."""
 
-# Assumed, not measured on AWS: durations at the memory of infra/functions.py, and bytes of log lines with CloudWatch's
-# overhead.
+# Assumed, not measured on AWS: durations at the memory of infra/functions.py.
 CALL_MS, ENTRY_MS, API_GB = 10, 2, 1.0
 SCAN_MS, RUN_MS, SCANNER_GB = 60, 0.15, 1.0
-INVOCATION_BYTES = 3 * 140 + 3 * 26
-"""START, END and REPORT."""
-ACCESS_BYTES, WINDOW_BYTES, METRICS_BYTES = 380, 450, 500
+ACCESS_BYTES, WINDOW_BYTES, METRICS_BYTES = 295, 390, 270
+"""Lines of the log: of a request, of a window that is told of, of what a scanner or ticker measures; each with the 26
+bytes that CloudWatch adds. Lambda's own lines of an invocation that went well are not written."""
+METRICS_IDLE, METRICS_AT_WORK = 1, 2
+"""`slowest_slice_lag`, and `fire_lag` where something fires. What goes wrong makes at most four more."""
 RUN_BYTES = 800
 """A run's record with its keys and index."""
 POLL_S = 20
@@ -64,7 +65,7 @@ def bill_of(load: Load, settings: Settings) -> list[Part]:
         Part("workers' long polls", {SQS: load.workers * MONTH_S / POLL_S}),
         Part(f"history, {load.history_days} days", _history(load)),
         Part("idle: ticker, keep-alive, reconciler, polling", idle(settings)),
-        Part("alarms, metrics, secret", standing(settings)),
+        Part("alarms, metrics, secret", standing(settings, METRICS_AT_WORK if load.runs else METRICS_IDLE)),
     ]
 
 
@@ -86,7 +87,7 @@ def _calls(entries: float, batch: int) -> dict[str, float]:
         "http_api_requests": calls,
         "lambda_requests": calls,
         "lambda_gb_s": calls * (CALL_MS + ENTRY_MS * batch) / 1_000 * API_GB,
-        "logs_gb": calls * (ACCESS_BYTES + INVOCATION_BYTES) / 1e9,
+        "logs_gb": calls * ACCESS_BYTES / 1e9,
     }
 
 
@@ -102,7 +103,7 @@ def _windows(load: Load, settings: Settings) -> dict[str, float]:
         SQS: TICK_SQS * busy / together,
         "lambda_requests": invocations,
         "lambda_gb_s": (invocations * SCAN_MS + load.runs * RUN_MS) / 1_000 * SCANNER_GB,
-        "logs_gb": (invocations * (INVOCATION_BYTES + METRICS_BYTES) + busy * WINDOW_BYTES) / 1e9,
+        "logs_gb": (invocations * METRICS_BYTES + busy * WINDOW_BYTES / settings.log_one_in) / 1e9,
     }
 
 
@@ -122,15 +123,15 @@ def idle(settings: Settings) -> dict[str, float]:
         "scheduler_invocations": clocked,
         "lambda_requests": clocked + windows,
         "lambda_gb_s": minutes * 0.075 + passes * 0.15 + windows * 0.08,
-        "logs_gb": (clocked + windows) * INVOCATION_BYTES / 1e9,
+        "logs_gb": clocked * METRICS_BYTES / 1e9,
     }
 
 
-def standing(settings: Settings) -> dict[str, float]:
+def standing(settings: Settings, metrics: int = METRICS_IDLE) -> dict[str, float]:
     """What is paid for being there, at list prices: an account's first ten alarms and metrics are free."""
     return {
         "cloudwatch_alarm_month": settings.alarms,
-        "cloudwatch_metric_month": settings.metrics,
+        "cloudwatch_metric_month": metrics,
         "secret_month": 1,
     }
 

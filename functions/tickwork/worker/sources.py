@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tickwork.aws.sqs import RECEIVES, receives_of
+from tickwork.aws.sqs import RECEIVES, raise_if_closed, receives_of
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable, path_of
 from tickwork.core.ledger.queues import unhandled_wait_s
 from tickwork.worker.answers import UNDECIDED, entries_of
@@ -102,11 +102,8 @@ class SqsSource:
     def drop(self, deliveries: Sequence[Delivery]) -> None:
         for batch in batched(deliveries, BATCH_MAX):
             entries: Any = [{"Id": str(i), "ReceiptHandle": d.receipt} for i, d in enumerate(batch)]
-            _tell(
-                "not deleted",
-                batch,
-                partial(self._control.delete_message_batch, QueueUrl=self._queue_url, Entries=entries),
-            )
+            delete = partial(self._control.delete_message_batch, QueueUrl=self._queue_url, Entries=entries)
+            _tell("not deleted", batch, delete)
 
     def close(self) -> None:
         """After the last `hold` and `drop`."""
@@ -121,6 +118,7 @@ class SqsSource:
                 MessageSystemAttributeNames=[RECEIVES],
             )
         except (ClientError, BotoCoreError) as error:
+            raise_if_closed(error)  # ends the worker, when what runs has finished
             log.warning("receive failed", extra={"facts": {"error": repr(error)}})
             self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
             return []
@@ -154,10 +152,12 @@ class SqsSource:
 
     def _start_one_by_one(self, deliveries: Sequence[Delivery], error: ApiRefused) -> list[Delivery]:
         """One entry that the API refuses must not keep its neighbours from starting."""
-        if len(deliveries) > 1:
+        if len(deliveries) > 1 and not error.refuses_the_caller:
             return [granted for delivery in deliveries for granted in self._start([delivery])]
         log.error("start refused", extra={"facts": deliveries[0].names | {"error": str(error)}})
-        self._show([(deliveries[0], HELD_RETRY_S_DEFAULT)])
+        self._show([(delivery, HELD_RETRY_S_DEFAULT) for delivery in deliveries])
+        if error.refuses_the_caller:
+            raise error  # ends the worker, when what runs has finished
         return []
 
     def _sort(

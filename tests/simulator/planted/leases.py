@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch, unconditional, with_condition
 from tickwork.core.dispatch import slices
+from tickwork.core.dispatch.outcomes import FENCED
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.ledger.tables import LEASES
 from tickwork.core.ledger.writes import Check, Is, Update
@@ -65,7 +66,7 @@ def _release_without_token() -> Sequence[Patch]:
     give_back, report = slices.give_back, windows._report
 
     def wrong_report(it: Any, outcome: str) -> Any:
-        if outcome == windows.FENCED:
+        if outcome == FENCED:
             leasing.give_back(it.ports, it.holding)
         return report(it, outcome)
 

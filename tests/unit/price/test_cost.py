@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from benchmarks.idle import idle as measured_idle
 from benchmarks.idle import month
 from benchmarks.meter.bill import READS, SQS, WRITES
 from benchmarks.price import table
-from benchmarks.world import make_world
+from benchmarks.world import make_world as metered_world
 from click.testing import CliRunner
 
+from tests.support.worlds import create_timer, make_world, move, serve
+from tickwork.aws.signals import PowertoolsSignals
 from tickwork.cli.main import main
 from tickwork.ports import Layout
 from tickwork.price import cost
@@ -24,10 +27,12 @@ from tickwork.price.loads import ENVIRONMENTS, MONTH_S, Load, per_month, runs_pe
 from tickwork.price.prices import AS_OF, PER_MILLION, PER_UNIT, REGION, SOURCES, usd
 
 RUNS = 400
+ADDED_BY_CLOUDWATCH = 26
+"""Bytes, to each event of a log."""
 
 
 def counted(life: object) -> Counter[str]:
-    world = make_world(Layout(shards=8, slices=1))
+    world = metered_world(Layout(shards=8, slices=1))
     life(world)  # type: ignore[operator]
     total: Counter[str] = Counter()
     for step, counts in world.bill.by_step.items():
@@ -55,7 +60,7 @@ def test_a_run_uses_what_the_meter_counts_within_three_percent(life: object, eac
 @pytest.mark.parametrize("name", ["dev", "staging", "prod"])
 def test_an_idle_month_costs_what_the_meter_counts_within_a_tenth(name: str) -> None:
     settings = ENVIRONMENTS[name]
-    world = make_world(Layout(shards=settings.shards, slices=settings.slices))
+    world = metered_world(Layout(shards=settings.shards, slices=settings.slices))
     measured_idle(world, 60)
     assert usd(cost.idle(settings)) == pytest.approx(usd(month(world, 1 / 24)), rel=0.1)
 
@@ -64,7 +69,33 @@ def test_the_settings_that_are_priced_are_those_that_are_deployed() -> None:
     from tickwork.settings import ENVIRONMENTS as DEPLOYED
 
     for name, environment in DEPLOYED.items():
-        assert (ENVIRONMENTS[name].shards, ENVIRONMENTS[name].slices) == (environment.shards, environment.slices)
+        priced = ENVIRONMENTS[name]
+        assert (priced.shards, priced.slices) == (environment.shards, environment.slices)
+        assert priced.log_one_in == environment.log_one_in
+
+
+def test_the_lines_that_are_priced_are_as_long_as_the_real_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    ports, signals = make_world()[0], PowertoolsSignals("scanner", "tickwork-prod")
+    create_timer(ports, in_s=5)
+    move(ports, 5.4)
+    signals.published(lambda *_: serve(replace(ports, signals=signals)))({}, None)
+    window, measured_lag = capsys.readouterr().out.splitlines()
+    assert '"action":"window"' in window
+    assert "scheduler.fire_lag_seconds" in measured_lag
+    for line, priced in ((window, cost.WINDOW_BYTES), (measured_lag, cost.METRICS_BYTES)):
+        assert len(line) + ADDED_BY_CLOUDWATCH == pytest.approx(priced, rel=0.1)
+
+
+def test_a_window_in_a_hundred_is_told_and_so_paid_for() -> None:
+    busy = Load(timers=1e6)
+    told = {name: _logs(busy, name) for name in ("staging", "prod")}
+    assert 0 < told["prod"] < told["staging"]
+
+
+def _logs(load: Load, name: str) -> float:
+    """Of windows, each second of which has something due, GB a window."""
+    (part,) = [part for part in bill_of(load, ENVIRONMENTS[name]) if part.name.startswith("windows")]
+    return part.amounts["logs_gb"] / part.amounts[WRITES]
 
 
 def test_a_million_one_shots_cost_more_than_their_writes() -> None:

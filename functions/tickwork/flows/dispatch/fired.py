@@ -31,6 +31,8 @@ class Fired:
     skipped: int = 0
     set_aside: int = 0
     unsent: int = 0
+    lag_ms: int = 0
+    """From due to dispatched, of the latest of them."""
     materialised: list[LedgerKey] = field(default_factory=list)
     left: dict[Who, Extent] = field(default_factory=dict)
     is_busy: bool = False
@@ -49,6 +51,7 @@ class Fired:
         self.skipped += other.skipped
         self.set_aside += other.set_aside
         self.unsent += other.unsent
+        self.lag_ms = max(self.lag_ms, other.lag_ms)
         for who, extent in other.left.items():
             self.leave_all(who, extent)
 

@@ -87,7 +87,7 @@ def _send(ports: Ports, messages: Sequence[ReadyMessage], firing: Firing, fired:
     for message in outcome.left:
         key = parse_ref(message.retry_ref) if message.retry_ref else message.key
         fired.leave(set_aside.pool(message.work.pool), key)
-    _observe_lag(ports, messages)
+    fired.lag_ms = max(fired.lag_ms, _observe_lag(ports, messages))
 
 
 def _read_jobs(
@@ -219,10 +219,12 @@ def _spend(ports: Ports, retry: Retry, fired: Fired) -> None:
         fired.leave(set_aside.job(retry.key.job_id), retry.key)
 
 
-def _observe_lag(ports: Ports, messages: Sequence[ReadyMessage]) -> None:
-    for message in messages:
-        lag_s = max(0, message.dispatched_at_ms - message.due_ms) / SECOND_MS
-        ports.signals.observe("scheduler.fire_lag_seconds", lag_s)
+def _observe_lag(ports: Ports, messages: Sequence[ReadyMessage]) -> int:
+    """The longest, in milliseconds."""
+    lags_ms = [max(0, message.dispatched_at_ms - message.due_ms) for message in messages]
+    for lag_ms in lags_ms:
+        ports.signals.observe("scheduler.fire_lag_seconds", lag_ms / SECOND_MS)
+    return max(lags_ms, default=0)
 
 
 def _set_aside(ports: Ports, why: str) -> None:

@@ -30,6 +30,10 @@ class Stopwatch:
         self.spent_ms[step] += now_ms - self.lapped_ms
         self.lapped_ms = now_ms
 
+    @property
+    def whole_ms(self) -> int:
+        return sum(self.spent_ms.values())
+
     def facts(self) -> dict[str, int]:
         """`began_at_ms`, and `<step>_ms` of each step."""
         return {"began_at_ms": self.began_at_ms} | {f"{step}_ms": spent for step, spent in self.spent_ms.items()}

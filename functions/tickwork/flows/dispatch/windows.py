@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tickwork.core.dispatch import outcomes
+from tickwork.core.dispatch.outcomes import ALREADY, EARLY, FENCED, HELD, OUT_OF_TIME, SERVED, UNSURE
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, second_of
@@ -36,17 +38,6 @@ CLOCKS_APART_S = 30
 
 UNSURE_WAIT_MS = 2_000
 """A window that was too slow to trust its lease comes again soon: the next tries have a fresh one."""
-
-SERVED, ALREADY, HELD, EARLY, FENCED, UNSURE, OUT_OF_TIME = (
-    "served",
-    "already",
-    "held",
-    "early",
-    "fenced",
-    "unsure",
-    "out_of_time",
-)
-"""`fenced`: the token was refused, somebody else has the slice. `unsure`: nobody may have it."""
 
 NEEDS_RETRY = frozenset({HELD, EARLY, UNSURE, OUT_OF_TIME})
 """Outcomes after which the tick must come again: nobody else is sure to serve its second."""
@@ -173,7 +164,7 @@ def _report(it: Serving, outcome: str) -> WindowReport:
         it.ports.signals.count("scheduler.caught_up_total", it.late, slice=lease.slice)
     if it.rows:
         it.ports.signals.observe("scheduler.set_aside_rows", len(it.rows), slice=lease.slice)
-    if total.sent or total.skipped or outcome != SERVED:
+    if _is_told(it, outcome):
         it.ports.signals.log(
             "window",
             slice=lease.slice,
@@ -188,3 +179,20 @@ def _report(it: Serving, outcome: str) -> WindowReport:
             **it.watch.facts(),
         )
     return report
+
+
+def _is_told(it: Serving, outcome: str) -> bool:
+    """Of a window that had nothing to do there is nothing to tell."""
+    total, lease = it.total, it.holding.lease
+    if outcome == SERVED and not (total.sent or total.skipped or total.set_aside):
+        return False
+    is_ordinary = outcome == SERVED and not (total.set_aside or total.skipped or it.late or it.rows)
+    return outcomes.is_told(
+        lease.slice,
+        lease.token,
+        lease.done,
+        it.ports.layout.log_one_in,
+        took_ms=it.watch.whole_ms,
+        lag_ms=total.lag_ms,
+        is_ordinary=is_ordinary,
+    )
