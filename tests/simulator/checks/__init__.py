@@ -87,6 +87,7 @@ class Checks:
         if message["dispatched_by"] == "audit":
             self.ledger.woken(process, message["ref"])
         self.cursors.sent(ref)
+        self.cursors.trusted(process, message["dispatched_by"])
 
     def refused(self, body: str) -> None:
         """The queue will never take this message: it is set aside, alarmed, and the audit's."""

@@ -121,6 +121,18 @@ class CursorChecks:
         if unsent is not None:
             unsent.writer.owed.discard(ref)
 
+    def trusted(self, process: Process, by: str) -> None:
+        """A window sends by the right of its lease, and no longer than that lasts by its own clock (F4). Nothing is
+        lost by it: it may be paused within the call, or deceived by a clock that stood still with it."""
+        slice_id, _, token = by.rpartition("#")
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
+        stood_still = process.stood_until_ms == self._world.kernel.now_ms or process.is_deceived
+        if lease is None or stood_still or "clock_jump" in self._world.classes:
+            return
+        until_ms = int(lease["lease_until_ms"]) if lease["token"] == int(token) else 0
+        if process.now_ms() > until_ms > 0 or lease["token"] > int(token):
+            raise Violation("one-owner-effect", f"{process.name} sent by the right of {by}, which is over: {until_ms}")
+
     def answered(self, process: Process) -> None:
         for ref in sorted(process.owed):
             if ref in self._unsent[self._slice_of(ref)] and not self._waits_to_be_mended(ref):
