@@ -167,9 +167,8 @@ def make_app(world: World, ends_ms: int = 0) -> App:
         slow = world.faults.strikes(world.rng, "slow_worker")
         left_ms = rng.choice((30_000, 90_000, 160_000)) if slow else rng.randint(20, 2_500)
         while left_ms > 0:
-            wait([], min(left_ms, _STEP_MS) / 1_000)
+            _step(world, ctx, ends_ms, min(left_ms, _STEP_MS))
             left_ms -= _STEP_MS
-            _check_stopped(world, ctx, ends_ms)
             _check_may_work(world, ctx)
         drawn = rng.random()
         if world.faults.off or drawn >= _FAILS_SHARE:
@@ -186,9 +185,11 @@ def make_app(world: World, ends_ms: int = 0) -> App:
     return app
 
 
-def _check_stopped(world: World, ctx: Context, ends_ms: int) -> None:
-    """Nothing beats in a function: its lease must last as long as it does, or what takes longer is never done."""
+def _step(world: World, ctx: Context, ends_ms: int, takes_ms: int) -> None:
+    """Some of a job's work: a signal strikes it in its midst. Nothing beats in a function: its lease must last as long
+    as it does, or what takes longer is never done."""
     try:
+        wait([], takes_ms / 1_000)
         ctx.check()
     except LeaseLost:
         _check_reason(world, ctx)
