@@ -107,7 +107,12 @@ class SimStore:
         self._tables = tables
 
     def get(self, table: Table, key: Item) -> Item | None:
-        return self._read("get", table, key, (table.key_of(key)[0],), lambda: self._tables.get(table, key))
+        def effect() -> Item | None:
+            item = self._tables.get(table, key)
+            self._note(table, (item,))
+            return item
+
+        return self._read("get", table, key, (table.key_of(key)[0],), effect)
 
     def get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
         """One call; sometimes two with time between, as where keys were left unprocessed and asked for again."""
@@ -119,7 +124,18 @@ class SimStore:
 
     def _get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
         partitions = [table.key_of(key)[0] for key in keys] if self._process.world.broken else ()
-        return self._read("get_many", table, keys, partitions, lambda: self._tables.get_many(table, keys))
+
+        def effect() -> list[Item | None]:
+            items = self._tables.get_many(table, keys)
+            self._note(table, items)
+            return items
+
+        return self._read("get_many", table, keys, partitions, effect)
+
+    def _note(self, table: Table, items: Iterable[Item | None]) -> None:
+        """What a step is planned from."""
+        if table is JOBS:
+            self._process.world.checks.read_jobs(self._process, [item for item in items if item is not None])
 
     def query(
         self,

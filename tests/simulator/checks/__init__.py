@@ -26,6 +26,7 @@ from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
+    from tickwork.core.ledger.writes import Item
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
 
@@ -101,6 +102,10 @@ class Checks:
     def read(self, process: Process, partition: str, first: str, last: str) -> None:
         """A query of the ledger has come to the end of its range."""
         self.audits.read(process, partition, first, last)
+
+    def read_jobs(self, process: Process, jobs: list[Item]) -> None:
+        """A process has read definitions."""
+        self.chains.read(process, jobs)
 
     def given_up(self, process: Process, queue: str, body: str) -> None:
         """A message is deleted by the service itself."""

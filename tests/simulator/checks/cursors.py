@@ -129,9 +129,12 @@ class CursorChecks:
         stood_still = process.stood_until_ms == self._world.kernel.now_ms or process.is_deceived
         if lease is None or stood_still or "clock_jump" in self._world.classes:
             return
-        until_ms = int(lease["lease_until_ms"]) if lease["token"] == int(token) else 0
-        if process.now_ms() > until_ms > 0 or lease["token"] > int(token):
-            raise Violation("one-owner-effect", f"{process.name} sent by the right of {by}, which is over: {until_ms}")
+        is_standing = lease["token"] == int(token)  # else somebody has it whose clock is ahead, and that is no wrong
+        if is_standing and process.now_ms() > lease["lease_until_ms"] > 0:
+            until_ms = lease["lease_until_ms"]
+            raise Violation(
+                "one-owner-effect", f"{process.name} sent by the right of {by}, which was over at {until_ms}"
+            )
 
     def answered(self, process: Process) -> None:
         for ref in sorted(process.owed):

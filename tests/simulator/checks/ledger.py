@@ -81,6 +81,8 @@ class LedgerChecks:
         self._world.seen[f"item {was or 'new'} -> {now}"] += 1
         if now == "skipped":
             self._world.seen[f"item {after.get('reason')}"] += 1
+        if was == "running" and now == "waiting" and before and before.get("cancel_requested"):
+            raise Violation("cancelled-stays", f"{process.name} has {ref} wait for a retry, which is to be cancelled")
         self._check_end(process, ref, after)
         self._check_owner(process, ref, before, after)
         self._check_handed_back(process, ref, before, after)
