@@ -7,6 +7,7 @@ language, or `sh`, are commands. A comment above the fence says what differs:
     <!-- docs-test: sent to POST /jobs -->
     <!-- docs-test: answered to POST /jobs with schedule.zone America/New_Yrk -->
     <!-- docs-test: shown by the session -->
+    <!-- docs-test: deployed -->   (run on the deployed local stack: tests/e2e/test_pages_deployed.py)
 
 A block of Python that follows a line which ends with a file's name and a colon is that file.
 """
@@ -46,6 +47,10 @@ class Block:
     def not_run(self) -> str:
         """Why it is not run; empty when it is."""
         return self.fate.removeprefix("not run: ") if self.fate.startswith("not run: ") else ""
+
+    @property
+    def is_deployed(self) -> bool:
+        return self.fate == "deployed"
 
 
 def pages() -> list[str]:

@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,10 +25,10 @@ class Session:
     """`make run`, on free ports and with a state of its own. What it shows is in `text()`."""
 
     def __init__(self, folder: Path) -> None:
-        self._port, self._log = free_port(), folder / "session.log"
+        self._port, self._log, self.state = free_port(), folder / "session.log", folder / "state"
         self.url = f"http://127.0.0.1:{self._port}"
         self.api = ApiClient(self.url, auth="none")
-        ports = ["--port", str(self._port), "--endpoint-port", str(free_port()), "--state", str(folder / "state")]
+        ports = ["--port", str(self._port), "--endpoint-port", str(free_port()), "--state", str(self.state)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tickwork.cli.main", "dev", "--demo", *ports],
@@ -44,19 +44,19 @@ class Session:
 
 
 class Terminal:
-    """Runs commands as they stand on a page, but for the address of the session, in a folder that has `examples/`."""
+    """Runs commands as they stand on a page, but for the address of the API, in a folder that has `examples/`."""
 
-    def __init__(self, folder: Path, session: Session) -> None:
-        self.folder, self._session = folder, session
+    def __init__(self, folder: Path, url: str, environ: Mapping[str, str]) -> None:
+        self.folder, self._url = folder, url
         folder.mkdir()
         (folder / "examples").symlink_to(ROOT / "examples")
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        self._environ = {**os.environ, "PATH": path, "TICKWORK_API_URL": session.url, "COLUMNS": "200"}
+        path = os.pathsep.join([str(Path(sys.executable).parent), environ["PATH"]])
+        self._environ = {**environ, "PATH": path, "TICKWORK_API_URL": url, "COLUMNS": "200"}
         self._staying: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def run(self, commands: str) -> str:
         """What they write. Those that stay are started first; the others must succeed."""
-        lines = commands.replace(DEFAULT_URL, self._session.url).splitlines()
+        lines = commands.replace(DEFAULT_URL, self._url).splitlines()
         for line in lines:
             if line.startswith(STAYS):
                 self._staying.append((line, self._start(line)))
@@ -77,11 +77,15 @@ class Terminal:
     def end(self) -> None:
         """What stays must still be there, and end well when it is told to."""
         for line, process in self._staying:
-            assert process.poll() is None, f"{line} has ended: {(self.folder / 'staying.log').read_text()}"
-            eventually(lambda process=process: heeds_sigterm(process.pid), bool, within_s=60)
+            eventually(lambda process=process: has_ended(process) or heeds_sigterm(process.pid), bool, within_s=60)
+            assert not has_ended(process), f"{line} has ended: {(self.folder / 'staying.log').read_text()}"
             process.send_signal(signal.SIGTERM)
             code = process.wait(ENDS_WITHIN_S)
             assert code == 0, f"{line} ended with {code}: {(self.folder / 'staying.log').read_text()}"
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
 
 
 def heeds_sigterm(pid: int) -> bool:

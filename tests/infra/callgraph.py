@@ -40,6 +40,13 @@ RECEIVES = {
     "hide": "sqs:ChangeMessageVisibility",
     "delete": "sqs:DeleteMessage",
 }
+MADE = {
+    "make": ("sqs:CreateQueue", "sqs:GetQueueAttributes"),
+    "waiting": ("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
+    "remove": ("sqs:GetQueueUrl", "sqs:DeleteQueue"),
+}
+TEAMS_POOLS = "ready-*_*"
+"""Whoever sends to a ready queue, or receives from one, reaches those that teams have made too."""
 SECRET_CALLS = {"get_secret_value": "secretsmanager:GetSecretValue"}
 QUEUES = {"TICKS_QUEUE": "ticks", "ready_queue": "ready-*"}
 PUSH_SECRET = "push-secret"
@@ -115,6 +122,8 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
             found |= {(action, queue) for queue in queues for action in (QUEUE_CALLS[name], URL_OF_QUEUE)}
         elif name in SECRET_CALLS:
             found.add((SECRET_CALLS[name], PUSH_SECRET))
+        elif name in MADE and _is_port(call.func, "queues"):
+            found |= {(action, TEAMS_POOLS) for action in MADE[name]}
         elif name in RECEIVES and _is_port(call.func, "receiver"):
             found |= {(action, queue) for queue in queues for action in (RECEIVES[name], URL_OF_QUEUE)}
     return found

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tickwork.core.ledger.queues import Queue
 from tickwork.ports import Layout, OutMessage, Ports, SendReport, Store
 from tickwork.testing.memory import MemoryStore
 
@@ -67,6 +68,23 @@ class KeptSignals:
         self.lines.append((action, facts))
 
 
+class FakeQueues:
+    """Queues that were made: by name, with how many messages wait in each."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, Queue] = {}
+        self.messages: Counter[str] = Counter()
+
+    def make(self, queue: Queue) -> None:
+        self.made[queue.name] = queue
+
+    def waiting(self, queue: Queue) -> int:
+        return self.messages[queue.name]
+
+    def remove(self, queue: Queue) -> None:
+        self.made.pop(queue.name, None)
+
+
 def fake_ports(store: Store | None = None, layout: Layout | None = None) -> Ports:
     return Ports(
         clock=FakeClock(),
@@ -75,4 +93,5 @@ def fake_ports(store: Store | None = None, layout: Layout | None = None) -> Port
         signals=KeptSignals(),
         ids=CountingIds(),
         layout=layout or Layout(pools=("default", "payments")),
+        queues=FakeQueues(),
     )

@@ -10,8 +10,13 @@ import botocore.session
 from botocore.config import Config
 
 from tickwork.aws.clock import RandomIds, SystemClock
+from tickwork.aws.queue_making import SqsQueueMaker
 from tickwork.aws.sqs import SqsReceiver, SqsSender
-from tickwork.ports import NoReceiver, Ports, Receiver, Signals
+from tickwork.aws.tokens import JwtDesk
+from tickwork.core.access.issuers import parse_issuer
+from tickwork.flows.access.authenticating import SeenKeys
+from tickwork.flows.access.tokens import Credentials, Tokens
+from tickwork.ports import NoQueueMaker, NoReceiver, Ports, Receiver, Signals
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
 
@@ -76,6 +81,12 @@ def secrets_client(endpoint_url: str | None = None) -> Any:
     return _session().create_client("secretsmanager", config=_CONFIG, endpoint_url=endpoint_url)
 
 
+def credentials(settings: Settings, keys: SeenKeys) -> Credentials:
+    """What callers of an environment may show."""
+    issuer = parse_issuer(settings.oidc)
+    return Credentials(keys, None if issuer is None else Tokens(issuer, JwtDesk()))
+
+
 def aws_ports(
     settings: Settings,
     signals: Signals,
@@ -100,4 +111,5 @@ def aws_ports(
         ids=ids,
         layout=settings.layout(),
         receiver=receiver,
+        queues=SqsQueueMaker(sqs, settings.prefix) if receives else NoQueueMaker(),
     )

@@ -192,6 +192,7 @@ def _load_file(path: Path) -> object:
     if spec is None or spec.loader is None or not path.exists():
         raise ImportError(f"there is no file {path}")
     module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.absolute().parent))  # as Python does for a file: it may import its neighbours
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module

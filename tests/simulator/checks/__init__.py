@@ -10,7 +10,8 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.attempts import AttemptChecks
-from tests.simulator.checks.audits import AuditChecks
+from tests.simulator.checks.audited import AuditChecks
+from tests.simulator.checks.audits import LedgerAuditChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.freezes import FreezeChecks
@@ -47,7 +48,8 @@ class Checks:
         self.freezes = FreezeChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
-        self.audits = AuditChecks(world)
+        self.audited = AuditChecks()
+        self.audits = LedgerAuditChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -73,6 +75,7 @@ class Checks:
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
         self.rows.settled(process, changes)
+        self.audited.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:

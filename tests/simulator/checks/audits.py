@@ -21,7 +21,7 @@ _CURSORS = ("audited", "audited_hour", "audited_day")
 _MINUTE_S = 60
 
 
-class AuditChecks:
+class LedgerAuditChecks:
     """`_read`: by process the ranges of partitions that it has read to their ends."""
 
     def __init__(self, world: World) -> None:

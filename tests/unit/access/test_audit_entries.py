@@ -278,7 +278,14 @@ def test_the_audit_is_paged_by_places_and_bounded_in_time(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [{"object": "nightly"}, {"object": "job:"}, {"object": "job:a|b"}, {"cursor": "x"}, {"since": "yesterday"}],
+    [
+        {"object": "nightly"},
+        {"object": "seal:entries"},
+        {"object": "job:"},
+        {"object": "job:a|b"},
+        {"cursor": "x"},
+        {"since": "yesterday"},
+    ],
 )
 def test_what_names_nothing_is_refused(desk: Desk, query: dict[str, str]) -> None:
     status, _ = desk.api.call("GET", "/audit", **{"team": "payments", **query})

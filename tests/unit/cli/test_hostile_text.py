@@ -55,6 +55,11 @@ COMMANDS: dict[str, list[str]] = {
     "teams list": [],
     "teams delete": ["spare"],
     "teams adopt": ["--dry-run"],
+    "pools create": ["hostile:fast", "--worker", "lambda", "--timeout", "60", "--share", "spare"],
+    "pools list": ["--team", "hostile"],
+    "pools show": ["hostile:own"],
+    "pools share": ["hostile:own", "--with", "spare"],
+    "pools delete": ["hostile:own"],
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
@@ -111,6 +116,7 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     timer = client.post("/timers", {"team": "payments", "delay_s": 500, "target": {"pool": "payments", "handler": "x"}})
     for team in ("hostile", "spare"):
         client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
+    client.call("PUT", "/teams/hostile/pools/own", {})
     client.call("PUT", "/calendars/payments:days", {"dates": ["2026-12-25"]})
     content = tmp_path / "days.json"
     content.write_text('{"dates": ["2026-12-25"]}')

@@ -22,6 +22,7 @@ from tickwork.api.timers.answers import (
 from tickwork.api.timers.bodies import CancelIn, TimerIn, TimersIn, TimersQuery
 from tickwork.api.timers.making import asked_of, has_passed, new_timer, timer_warnings, work_shown
 from tickwork.api.timers.views import timer_view
+from tickwork.api.work import check_target
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
@@ -82,6 +83,7 @@ def create_timers(call: Call[TimersIn, NoQuery]) -> tuple[int, TimersAnswer]:
 def _new[B: TimerIn | TimersIn](call: Call[B, NoQuery], body: TimerIn, now_ms: int) -> NewTimer:
     new = new_timer(body, call.ports.layout, now_ms, call.traceparent)
     registry.check_team(call.ports, body.team)
+    check_target(call.ports, body, new.work, new.fire_at_ms)
     return new
 
 

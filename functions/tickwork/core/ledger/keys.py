@@ -18,6 +18,8 @@
 | bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
 | team of which a run has ended badly | teams | `cell` | `team` | who ends it, audit | lists over all teams | teams |
 | team | teams | `@teams` | `team` | API | API (creations) | teams |
+| pool of a team | teams | `@pools` | `team#pool` | API | API (creations) | `POOLS_PER_TEAM_MAX` of the team |
+| share in another team's pool | teams | `@shares` | `team it is shared with#pool` | API | API (creations), whoever fires | `SHARED_WITH_MAX` of the pool |
 | team that is not registered and has created something | teams | `@seen` | `team` | API, reconciler | API (`teams adopt`) | teams |
 | what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |

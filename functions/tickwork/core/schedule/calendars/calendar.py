@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tickwork.core.schedule.calendars.holiday import Holiday, observed_days
@@ -138,6 +138,11 @@ class Calendar:
         if not blocks:
             return None
         return min(start for start, _ in blocks), max(end for _, end in blocks)
+
+    @property
+    def unnamed(self) -> Calendar:
+        """The same times, without what its holidays are called."""
+        return replace(self, holidays=Holidays(replace(rule, name="") for rule in self.holidays))
 
     def reason(self, local_s: int) -> str:
         """The holiday's name, or the calendar's."""
