@@ -21,6 +21,7 @@
 | pool of a team | teams | `@pools` | `team#pool` | API | API (creations) | `POOLS_PER_TEAM_MAX` of the team |
 | share in another team's pool | teams | `@shares` | `team it is shared with#pool` | API | API (creations), whoever fires | `SHARED_WITH_MAX` of the pool |
 | team that is not registered and has created something | teams | `@seen` | `team` | API, reconciler | API (`teams adopt`) | teams |
+| last test of a pager route | teams | `@tests` | `team#hash of the route` | API | API | `ROUTES_MAX` of the team at a time |
 | what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
