@@ -182,3 +182,17 @@ def test_a_retry_is_shown_in_its_run_and_is_no_fault_of_the_list() -> None:
     signals = stage.ports.signals
     assert isinstance(signals, KeptSignals)
     assert [action for action, _ in signals.lines if "unreadable" in action] == []
+
+
+def test_counting_what_would_be_replayed_counts_the_dead_alone() -> None:
+    stage = Stage()
+    dead, queued = stage.timers(2)
+    stage.after(1)
+    stage.kill(dead)
+    (pending,) = stage.timers(1, delay_s=60)
+    runs = [dead["timer_id"], queued["timer_id"], pending["ref"], dead["ref"]]
+    body = {"team": TEAM, "runs": runs, "reason": "again", "dry_run": True}
+    counted = stage.ok("POST", "/dead-letters:replay", body)
+    assert (counted["matched"], [one["ref"] for one in counted["runs"]]) == (1, [dead["ref"]])
+    done = stage.ok("POST", "/dead-letters:replay", body | {"dry_run": False})
+    assert (done["replayed"], len(done["runs"])) == (1, 3)

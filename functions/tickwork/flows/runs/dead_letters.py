@@ -18,6 +18,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
 from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import UNSAFE
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.endings import Verdict, retry_key
@@ -27,7 +28,7 @@ from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.merging import Bound, Shown
-from tickwork.flows.ledger.reading import read_job, read_run
+from tickwork.flows.ledger.reading import read_job, read_many, read_run
 from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
@@ -95,6 +96,12 @@ def list_dead(ports: Ports, team: str, wanted: Wanted, *, limit: int, after: End
     return list_ends(
         ports, ends, lambda run: run.status == lifecycle.DEAD and wanted.matches(run), limit=limit, bound=Bound()
     )
+
+
+def dead_of(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
+    """Those of some runs that are dead now: no others are replayed."""
+    items = read_many(ports, TIMERS, [key.as_item() for key in keys])
+    return [key for key, item in zip(keys, items, strict=True) if item and item.get("status") == lifecycle.DEAD]
 
 
 def replay_runs(ports: Ports, keys: Sequence[LedgerKey], order: Order) -> list[Replayed]:
