@@ -113,6 +113,8 @@ def _statements(
         yield _allow("sqs", grants.pushed, queues.ready[PUSH_POOL].queue_arn)
     if grants.made:
         yield _allow("sqs", grants.made, queues.of_teams_arn)
+    if grants.paged:
+        yield _allow("sns", grants.paged, queues.teams_topics_arn)
     if grants.secret and secret is not None:
         yield _allow("secretsmanager", grants.secret, secret.secret_arn)
 

@@ -45,7 +45,8 @@ CONSUME = (RECEIVE, REMOVE, "GetQueueAttributes")
 @dataclass(frozen=True, slots=True)
 class Grants:
     """DynamoDB actions by table and by index; SQS actions on `ticks`, on every ready queue, on those of workers, on
-    that of pushes, and on those alone that teams make (`made`); Secrets Manager's on the one secret there is."""
+    that of pushes, and on those alone that teams make (`made`); SNS actions on teams' topics (`paged`); Secrets
+    Manager's on the one secret there is."""
 
     tables: dict[Table, tuple[str, ...]]
     indexes: dict[tuple[Table, Index], tuple[str, ...]] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class Grants:
     leased: tuple[str, ...] = ()
     pushed: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
+    paged: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
 
 
@@ -84,6 +86,7 @@ API = Grants(
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
     made=(MAKE, COUNT, UNMAKE),
+    paged=("CreateTopic", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
 )
 AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support import conformity
-from tests.support.fakes import CountingIds, FakeClock, FakeQueues, KeptSignals, RememberingSender
+from tests.support.fakes import CountingIds, FakeClock, FakePager, FakeQueues, KeptSignals, RememberingSender
 from tests.support.http import ApiUnderTest
 from tests.support.queues import WorldQueue
 
@@ -51,7 +51,7 @@ KEY: dict[str, Any] = {"team": "payments", "role": "viewer", "name": "dashboard"
 TEAM: dict[str, Any] = {
     "contact": "ann@example.org",
     "runbook": "https://wiki.example.org/payments",
-    "routes": [{"kind": "webhook", "address": "https://hooks.example.org/payments"}],
+    "routes": [{"kind": "email", "address": "ann@example.org"}],
     "quotas": {"creates_per_s": 100},
 }
 
@@ -86,7 +86,16 @@ class _Stage:
     def __init__(self) -> None:
         self.clock, self.outbox, self.examples = FakeClock(), RememberingSender(), Examples()
         layout = Layout(shards=1, slices=1, pools=("default", "payments"))
-        ports = Ports(self.clock, MemoryStore(), self.outbox, KeptSignals(), CountingIds(), layout, queues=FakeQueues())
+        ports = Ports(
+            self.clock,
+            MemoryStore(),
+            self.outbox,
+            KeptSignals(),
+            CountingIds(),
+            layout,
+            queues=FakeQueues(),
+            pager=FakePager(),
+        )
         self.ports = replace(ports, receiver=WorldQueue(self))  # type: ignore[arg-type]
         self._api = ApiUnderTest(self.ports)
 
@@ -242,6 +251,7 @@ def _teams(stage: _Stage) -> None:
     stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": True, "refuse_unknown": True})
     stage.call("PUT", "/teams/payments", TEAM)
     stage.call("PUT", "/teams/payments", TEAM | {"version": 1, "quotas": {"creates_per_s": 200}})
+    stage.call("POST", "/teams/payments/routes:test")
     stage.call("GET", "/teams/payments")
     stage.call("GET", "/teams")
     stage.call("DELETE", "/teams/payments")

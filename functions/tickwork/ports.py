@@ -12,14 +12,17 @@ from typing import Any, Protocol
 
 from tickwork.core.access.acting import SERVICE, Acting
 from tickwork.core.access.issuers import Issuer
-from tickwork.core.errors import Throttled
 from tickwork.core.ledger.queues import TICKS_QUEUE as TICKS_QUEUE
-from tickwork.core.ledger.queues import Queue
 from tickwork.core.ledger.queues import ready_queue as ready_queue
 from tickwork.core.ledger.tables import Index, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Write
 from tickwork.core.runs.push_targets import Target
 from tickwork.core.runs.pushes import Answer
+from tickwork.ports_for_teams import NoPager as NoPager
+from tickwork.ports_for_teams import NoQueueMaker as NoQueueMaker
+from tickwork.ports_for_teams import Paged as Paged
+from tickwork.ports_for_teams import Pager as Pager
+from tickwork.ports_for_teams import QueueMaker as QueueMaker
 
 
 class Clock(Protocol):
@@ -162,37 +165,6 @@ class NoReceiver:
         pass
 
 
-class QueueMaker(Protocol):
-    """Queues of pools that teams make, each with its dead-letter queue. Every method may raise `Throttled`; then, as
-    after a crash, it is repeated."""
-
-    def make(self, queue: Queue) -> None:
-        """Again is a no-op."""
-        ...
-
-    def waiting(self, queue: Queue) -> int:
-        """About how many messages there are, visible, hidden or delayed, the dead-letter queue's with them; 0: also
-        when there is no queue (any more)."""
-        ...
-
-    def remove(self, queue: Queue) -> None:
-        """Again is a no-op."""
-        ...
-
-
-class NoQueueMaker:
-    """For processes that make no queues."""
-
-    def make(self, queue: Queue) -> None:
-        raise Throttled(f"{queue.name}: this process makes no queues")
-
-    def waiting(self, queue: Queue) -> int:
-        raise Throttled(f"{queue.name}: this process looks at no queues")
-
-    def remove(self, queue: Queue) -> None:
-        raise Throttled(f"{queue.name}: this process removes no queues")
-
-
 class Poster(Protocol):
     """HTTP POST to a push target. Every address that its name resolves to is checked, and connected to as checked;
     redirects too. Never raises for what the network does: that is an answer with status 0."""
@@ -274,6 +246,7 @@ class Ports:
     layout: Layout = field(default_factory=Layout)
     receiver: Receiver = field(default_factory=NoReceiver)
     queues: QueueMaker = field(default_factory=NoQueueMaker)
+    pager: Pager = field(default_factory=NoPager)
     slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
     nothing but this and what follows may be remembered between calls."""

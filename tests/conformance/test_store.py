@@ -374,7 +374,7 @@ def test_the_first_definition_that_reaches_an_occurrence_is_the_one_it_was_fired
 def test_a_team_is_registered_marked_replaced_and_deleted(store: Store) -> None:
     """The whole life of a team: that it was seen, its put, the mark that only grows, the rule, its deletion."""
     ports = fake_ports(store)
-    registry.note_teams(ports, ["payments"])
+    registry.note_unregistered(ports, ["payments"])
     content = TeamContent(contact="ann", routes=(PagerRoute("email", "ann@example.org"),), quotas=Quotas(jobs=5))
     assert teams.adopt(ports, content, LOCAL, dry_run=False, refusing=True).teams == ("payments",)
     assert teams.list_teams(ports, limit=9, after=None) == ([teams.get_team(ports, "payments")], None)

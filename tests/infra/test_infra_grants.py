@@ -11,7 +11,7 @@ import pytest
 from aws_cdk.assertions import Template
 from infra.grants import CONSUME
 
-from tests.infra.callgraph import FUNCTIONS, PUSH_SECRET, TEAMS_POOLS, needs_of, reachable
+from tests.infra.callgraph import FUNCTIONS, PUSH_SECRET, TEAMS_POOLS, TEAMS_TOPICS, needs_of, reachable
 from tickwork.core.access.pools import pool_id
 from tickwork.core.ledger import tables
 from tickwork.core.ledger.queues import ready_queue
@@ -48,7 +48,7 @@ def _listed(value: Any) -> list[Any]:
 def _resource(resources: dict[str, Any], arn: Any) -> str:
     """The name the code has for what an ARN in the template means: `TIMERS`, `TIMERS/BY_JOB`, `ticks`, `ready-*`,
     the secret."""
-    if "Fn::Join" in arn and "sqs" in json.dumps(arn):
+    if "Fn::Join" in arn and ("sqs" in json.dumps(arn) or "sns" in json.dumps(arn)):
         return str(arn["Fn::Join"][1][-1]).rpartition(":tickwork-prod-")[2]
     if "Fn::Join" in arn:
         table, index = arn["Fn::Join"][1]
@@ -87,7 +87,8 @@ def test_no_grant_has_a_star_but_for_the_queues_that_teams_make(prod: Template, 
         if "*" in json.dumps(arn)
     }
     assert "*" not in json.dumps([statement["Action"] for statement in _statements(prod, name)])
-    assert stars == ({TEAMS_POOLS} if name in TEAMS_SERVED else set())
+    topics = {TEAMS_TOPICS} if name == "api" else set()
+    assert stars == topics | ({TEAMS_POOLS} if name in TEAMS_SERVED else set())
 
 
 def test_who_makes_and_deletes_queues_reaches_those_of_teams_and_no_deployed_one(template: Template) -> None:
@@ -192,6 +193,7 @@ def test_no_table_is_reached_behind_the_readers_back() -> None:
     assert users & reached == {
         "store/dynamodb.py",
         "store/failures.py",
+        "aws/paging.py",
         "aws/queue_making.py",
         "aws/sqs.py",
         "aws/wiring.py",

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.fakes import FakeQueues, RememberingSender
+from tests.support.fakes import FakePager, FakeQueues, RememberingSender
 from tests.support.runs_world import World
 from tickwork.core.access.acting import acting
 from tickwork.core.access.actors import LOCAL
@@ -38,7 +38,7 @@ from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
+from tickwork.flows.runs import cancelling, dead_letters, paging, timers, worker_calls
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
@@ -118,7 +118,8 @@ def _teams(world: World) -> None:
     teams.put_team(ports, "payments", replace(content, weight=1), None, LOCAL)
     teams.put_team(ports, "payments", content, 1, LOCAL)
     registry.keep_teams_mark(ports, "payments", world.clock.now_ms() + DAY_MS)
-    registry.note_teams(ports, ["shop"])
+    registry.note_unregistered(ports, ["shop"])
+    paging.test_routes(replace(ports, pager=FakePager()), teams.get_team(ports, "payments"), LOCAL)
     asked = pools.Asked("lambda", 120, ("shop", "web"))
     pools.put_pool(ports, "payments", "fast", asked, None, LOCAL)
     pools.put_pool(ports, "payments", "fast", replace(asked, shared_with=("web",)), 1, LOCAL)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tickwork.core.ledger.queues import Queue
-from tickwork.ports import Layout, OutMessage, Ports, SendReport, Store
+from tickwork.ports import Layout, OutMessage, Paged, Ports, SendReport, Store
 from tickwork.testing.memory import MemoryStore
 
 NOW_MS = 1_793_318_400_000  # 2026-10-30T00:00:00Z
@@ -85,6 +85,26 @@ class FakeQueues:
         self.made.pop(queue.name, None)
 
 
+class FakePager:
+    """Pages that were sent; an address is confirmed when it is put among `confirmed`, a topic fails among `broken`."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self.confirmed: set[str] = set()
+        self.broken: set[str] = set()
+
+    def topic_of(self, team: str) -> str:
+        return f"env-pager-{team}"
+
+    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:
+        if way == "email" and address not in self.confirmed:
+            return Paged("unconfirmed", "it has been asked to confirm")
+        if address in self.broken:
+            return Paged("failed", "no such topic")
+        self.sent.append((address, text))
+        return Paged("proven")
+
+
 def fake_ports(store: Store | None = None, layout: Layout | None = None) -> Ports:
     return Ports(
         clock=FakeClock(),
@@ -94,4 +114,5 @@ def fake_ports(store: Store | None = None, layout: Layout | None = None) -> Port
         ids=CountingIds(),
         layout=layout or Layout(pools=("default", "payments")),
         queues=FakeQueues(),
+        pager=FakePager(),
     )

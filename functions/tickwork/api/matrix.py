@@ -96,6 +96,7 @@ MATRIX: Mapping[str, Grant] = {
     "get_team": Grant(READERS, _TEAM),
     "list_teams": Grant(READERS, Place("nowhere")),
     "delete_team": Grant(PLATFORM, _TEAM),
+    "test_routes": Grant(OWNERS, _TEAM),
     "adopt_teams": Grant(PLATFORM, Place("nowhere")),
     "put_pool": Grant(OWNERS, _TEAM),
     "get_pool": Grant(READERS, _TEAM),

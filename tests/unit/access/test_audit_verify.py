@@ -15,6 +15,7 @@ from tickwork.core.access.entries import digest_of
 from tickwork.core.access.seals import Line, Seal, Sealed
 from tickwork.core.errors import OutcomeUnknown, Throttled
 from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS
+from tickwork.core.ledger.keys import seal_place
 from tickwork.core.ledger.tables import AUDIT, CALENDARS, JOBS, KEYS, PASSES, TEAMS
 from tickwork.core.ledger.writes import Anyway, Delete, Item, Put
 from tickwork.flows.audit import sealing
@@ -192,13 +193,27 @@ def test_a_seal_that_is_edited_or_taken_away_is_found(desk: Desk) -> None:
         lines = [line for line in item["lines"] if "job:nightly" not in line]
         desk.put(item | {"lines": lines})
         assert ("edited", "seal:entries") in desk.found()
-        forged = replace(seal, lines=tuple(lines))
-        desk.put(forged.to_item() | {"hash": seals.seal_digest(forged.to_item())})
-        assert ("removed", "seal:entries") in desk.found(), "another seal, or the team's row, names the old one"
         desk.drop(item)
         assert ("removed", "seal:entries") in desk.found()
+        forged = item | {"lines": lines}
+        forged |= {"hash": digest_of(forged)}
+        forged["place"] = seal_place(seal.number, forged["hash"])
+        desk.put(forged)
+        assert ("removed", "seal:entries") in desk.found(), "another seal, or the team's row, names the old one"
+        desk.drop(forged)
         desk.put(item)
     assert desk.found() == []
+
+
+def test_a_row_that_is_put_back_or_taken_away_is_found_and_sealing_goes_on_all_the_same(desk: Desk) -> None:
+    row = Sealed("payments", "main")
+    stands = desk.ports.store.get(PASSES, row.key)
+    assert stands is not None
+    for head, kind in (("", "wrong_head"), (desk.seals()[0].head.as_text(), "removed")):
+        desk.ports.store.commit([Put(PASSES, stands | {"sealed_ms": 0, "seal_head": head}, TEST)])
+        assert (kind, "seal:entries") in desk.found()
+        assert desk.seal().sealed > 0, "a table that was restored keeps no seal from being written"
+        assert ("forked", "seal:entries") in desk.found()
 
 
 def test_a_head_that_is_put_back_or_taken_away_is_found(desk: Desk) -> None:

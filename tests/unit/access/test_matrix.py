@@ -142,6 +142,7 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "create_key": {"team": team, "role": "viewer"},
         "rotate_key": {},
         "put_pool": {"shared_with": ["web"], "version": 1},
+        "test_routes": {},
         "put_team": {"contact": "bob", "version": 1},
         "adopt_teams": {"contact": "ann"},
     }

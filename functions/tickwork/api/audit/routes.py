@@ -9,7 +9,7 @@ from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
 from tickwork.api.fields import NoBody
 from tickwork.api.routing import Call, Route
 from tickwork.core.instants import LATEST_INSTANT_MS, iso_ms
-from tickwork.core.ledger.keys import entry_stream
+from tickwork.core.ledger.keys import entry_stream, is_entry_place
 from tickwork.flows.audit import entries, verifying
 from tickwork.flows.audit.entries import EntryPlace, Wanted
 from tickwork.flows.audit.findings import VerifyPlace
@@ -42,7 +42,8 @@ def _after(cursor: str | None, wanted: Wanted) -> EntryPlace | None:
     if found is None:
         return None
     place = EntryPlace(*found)
-    if place.stream.partition(":")[0] != wanted.team or wanted.stream not in ("", place.stream):
+    is_of_list = place.stream.partition(":")[0] == wanted.team and wanted.stream in ("", place.stream)
+    if not is_of_list or not is_entry_place(place.place):
         raise not_a_cursor()
     return place
 
@@ -73,7 +74,8 @@ def _verify_place(cursor: str | None, team: str) -> VerifyPlace | None:
     stream, place = ("" if text == NONE else text for text in rest)
     if phase not in verifying.PHASES or (stream and stream.partition(":")[0] != team):
         raise not_a_cursor()
-    if phase not in (verifying.SEALS, verifying.ENTRIES) and place and place.partition(":")[0] != team:
+    is_entry = phase in (verifying.SEALS, verifying.ENTRIES)
+    if place and not (is_entry_place(place) if is_entry else place.partition(":")[0] == team):
         raise not_a_cursor()
     return VerifyPlace(phase, at_ms, stream, place)
 

@@ -87,7 +87,7 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     check_target(ports, body, new.work)
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new)
-    registry.note_teams(ports, [job.team])
+    registry.note_unregistered(ports, [job.team])
     return 201 if is_new else 200, _answer(ports, job, _warnings(ports, body.schedule, schedule))
 
 

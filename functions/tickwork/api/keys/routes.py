@@ -28,7 +28,7 @@ def create_key(call: Call[KeyIn, NoQuery]) -> tuple[int, NewKey]:
     registry.check_team(call.ports, body.team)
     wanted = Wanted(body.team, body.role, _end_in(call, body.expires_in_days), body.name, _pools(call))
     made = keys.create_key(call.ports, wanted, call.actor)
-    registry.note_teams(call.ports, [body.team])
+    registry.note_unregistered(call.ports, [body.team])
     return 201, _new(call, *made)
 
 

@@ -62,7 +62,7 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
             raise
         return 200, _answer(ports, body, before)
     (created,) = timers.create_timers(ports, [new])
-    registry.note_teams(ports, [body.team])
+    registry.note_unregistered(ports, [body.team])
     return 201 if created.is_new else 200, _answer(ports, body, created)
 
 
@@ -105,7 +105,7 @@ def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | 
                     raise
                 fates[index] = error
     fates |= zip(new, _created(ports, list(new.values())), strict=True)
-    registry.note_teams(ports, {bodies[index].team for index in new})
+    registry.note_unregistered(ports, {bodies[index].team for index in new})
     for index, fate in fates.items():
         if isinstance(fate, CallerError):
             fate.field = f"timers.{index}.{fate.field}"

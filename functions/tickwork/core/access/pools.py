@@ -44,10 +44,10 @@ PROCESS, LAMBDA, LEASE = "process", "lambda", "lease"
 
 def pool_id(team: str, name: str) -> str:
     """What the pool of a team is called everywhere: in its jobs, its messages and its queue."""
-    return f"{_part(team)}_{_part(name)}"
+    return f"{part_of(team)}_{part_of(name)}"
 
 
-def _part(text: str) -> str:
+def part_of(text: str) -> str:
     """A name that is short and plain as it is; any other, and one that looks like a hash, as a hash."""
     if _PLAIN.fullmatch(text) and not _HASHED.fullmatch(text):
         return text
@@ -60,7 +60,7 @@ def is_teams(pool: str) -> bool:
 
 
 def is_owned(pool: str, team: str) -> bool:
-    return pool.partition("_")[0] == _part(team)
+    return pool.partition("_")[0] == part_of(team)
 
 
 def is_anothers(pool: str, team: str) -> bool:
@@ -96,7 +96,7 @@ def as_meant(text: str, team: str) -> str:
     if colon and owner == team:
         return name
     own, _, rest = text.partition("_")
-    if is_pool_id(text) and own == _part(team) and not _HASHED.fullmatch(rest):
+    if is_pool_id(text) and own == part_of(team) and not _HASHED.fullmatch(rest):
         return rest
     return text
 

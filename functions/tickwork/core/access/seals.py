@@ -82,7 +82,7 @@ class Seal(Record):
 
     @property
     def number(self) -> int:
-        return int(self.place.rpartition("#")[2])
+        return int(self.place.split("#")[1])
 
     @property
     def head(self) -> Head:
@@ -131,9 +131,10 @@ def next_seal(sealed: Sealed, entries: Sequence[Item], through_ms: int, now_ms: 
     before = Head.parse(sealed.head)
     lines = [Line.of(item) for item in entries]
     until_s = max((line.until_s for line in lines), default=now_ms // SECOND_MS) + KEPT_AFTER_S
+    number = before.number + 1 if before else 1
     seal = Seal(
         stream=seal_stream(sealed.team),
-        place=seal_place(before.number + 1 if before else 1),
+        place=seal_place(number, ""),
         from_ms=sealed.through_ms,
         through_ms=through_ms,
         sealed_at_ms=now_ms,
@@ -141,12 +142,14 @@ def next_seal(sealed: Sealed, entries: Sequence[Item], through_ms: int, now_ms: 
         lines=tuple(line.as_text() for line in lines),
         expires_at_s=until_s,
     )
-    return replace(seal, hash=seal_digest(seal.to_item()))
+    digest = digest_of(seal.to_item())
+    return replace(seal, place=seal_place(number, digest), hash=digest)
 
 
-def seal_digest(item: Mapping[str, Any]) -> str:
-    """The hash of a seal as it is stored. Its place has none of it in it, unlike an entry's."""
-    return digest_of({**item, "place": f"{item['place']}#"})
+def seal_head(item: Mapping[str, Any]) -> Head:
+    """The head that a seal is, as it is stored."""
+    number = int(str(item["place"]).split("#")[1])
+    return Head(0, number, int(item.get("expires_at_s", 0)), str(item.get("hash", "")))
 
 
 def put_seal(seal: Seal) -> Put:

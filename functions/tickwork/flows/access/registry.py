@@ -48,7 +48,7 @@ def check_team(ports: Ports, team: str, field: str = "team") -> None:
 
 
 def _may_create(ports: Ports, team: str) -> bool:
-    # The third is for `note_teams`, so that the two together are one read.
+    # The third is for `note_unregistered`, so that the two together are one read.
     registered, refused, _ = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED, teams.seen_key(team)])
     if registered is not None or refused is None:
         return True
@@ -56,7 +56,7 @@ def _may_create(ports: Ports, team: str) -> bool:
     return registered is not None or refused is None
 
 
-def note_teams(ports: Ports, names: Iterable[str]) -> None:
+def note_unregistered(ports: Ports, names: Iterable[str]) -> None:
     """Note those of these teams that are not registered, for `adopt`: by who has created something of theirs, or walks
     over what there is."""
     for team in sorted(set(names) - {PLATFORM_TEAM}):

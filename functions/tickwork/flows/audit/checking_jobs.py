@@ -81,7 +81,7 @@ def check_jobs(ports: Ports, repairs: Repairs, end: Deadline) -> None:
 def _check_page(ports: Ports, items: list[Item], repairs: Repairs) -> None:
     repairs.jobs_checked += len(items)
     jobs = [job for item in items if (job := _read(ports, item)) is not None]
-    registry.note_teams(ports, {job.team for job in jobs if job.status == ACTIVE})
+    registry.note_unregistered(ports, {job.team for job in jobs if job.status == ACTIVE})
     keys = [key for job in jobs if job.status == ACTIVE and (key := job.next_key(ports.layout.cell)) is not None]
     found = read_many(ports, TIMERS, [key.as_item() for key in keys])
     standing = {key: str(item["status"]) for key, item in zip(keys, found, strict=True) if item is not None}

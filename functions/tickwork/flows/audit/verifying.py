@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tickwork.core.access.entries import CALL, Head, digest_of, result_digest
-from tickwork.core.access.seals import NO_RESULT, Line, Sealed, seal_digest, seal_stream
+from tickwork.core.access.seals import NO_RESULT, Line, Sealed, seal_head, seal_stream
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import ALL_ENTRIES, seal_place
 from tickwork.core.ledger.tables import AUDIT, ENTRIES_BY_TEAM, PASSES
 from tickwork.core.ledger.writes import Item
-from tickwork.flows.audit.findings import EDITED, REMOVED, UNFINISHED, UNRECORDED, Verified, VerifyPlace
+from tickwork.flows.audit.findings import EDITED, FORKED, HEAD, REMOVED, UNFINISHED, UNRECORDED, Verified, VerifyPlace
 from tickwork.flows.audit.verifying_things import TEAM, THINGS, check_team, check_there, check_things
 from tickwork.flows.ledger.reading import read_many
 from tickwork.ports import Ports
@@ -55,7 +55,7 @@ def _seals(ports: Ports, team: str, place: VerifyPlace, found: Verified) -> Veri
     before = ports.store.get(AUDIT, {"stream": stream, "place": place.place}) if place.place else None
     for item in page.items:
         found.seals += 1
-        _check_seal(item, before, found)
+        _check_seal(ports, item, before, found)
         _check_lines(ports, item, found)
         before = item
     if page.more is not None:
@@ -64,29 +64,32 @@ def _seals(ports: Ports, team: str, place: VerifyPlace, found: Verified) -> Veri
     return None
 
 
-def _check_seal(item: Item, before: Item | None, found: Verified) -> None:
-    if seal_digest(item) != item.get("hash"):
+def _check_seal(ports: Ports, item: Item, before: Item | None, found: Verified) -> None:
+    digest = digest_of(item)
+    if digest != item.get("hash") or item["place"] != seal_place(seal_head(item).number, digest):
         found.find(EDITED, item, "the seal does not say what it said when it was written")
-    follows = str(item.get("follows", ""))
-    if before is not None and _seal_head(before) != follows:
-        found.find(REMOVED, item, "the seal before it is not the one that it follows")
-    elif before is None and (head := Head.parse(follows)) is not None and found.is_kept(head.until_s):
-        gone = {"stream": item["stream"], "place": seal_place(head.number)}
-        found.find(REMOVED, gone, "the seal is not there, and should be kept still")
+    if before is not None and seal_head(before).number == seal_head(item).number:
+        found.find(FORKED, item, "two seals have this number: a table was restored, or one of them is forged")
+    follows = Head.parse(str(item.get("follows", "")))
+    if follows is None:
+        return
+    key: Item = {"stream": item["stream"], "place": seal_place(follows.number, follows.hash)}
+    followed = before if before is not None and before["place"] == key["place"] else ports.store.get(AUDIT, key)
+    if followed is None:
+        if found.is_kept(follows.until_s):
+            found.find(REMOVED, key, "the next seal follows it, and it should be kept still, but is not there")
+    elif followed.get("hash") != follows.hash:
+        found.find(EDITED, key, "its hash is not the one that the next seal names")
 
 
 def _check_last_seal(stream: str, last: Item | None, found: Verified) -> None:
     head = Head.parse(found.sealed.head)
-    if head is None or not found.is_kept(head.until_s):
-        return
-    if last is None or _seal_head(last) != found.sealed.head:
-        gone = {"stream": stream, "place": seal_place(head.number)}
+    if head is None:
+        if last is not None:
+            found.find(HEAD, last, "there are seals, and the team's row names none")
+    elif found.is_kept(head.until_s) and (last is None or seal_head(last) != head):
+        gone = {"stream": stream, "place": seal_place(head.number, head.hash)}
         found.find(REMOVED, gone, "the last seal is not the one that the team's row names")
-
-
-def _seal_head(item: Item) -> str:
-    number = int(str(item["place"]).rpartition("#")[2])
-    return Head(0, number, int(item.get("expires_at_s", 0)), str(item.get("hash", ""))).as_text()
 
 
 def _check_lines(ports: Ports, seal: Item, found: Verified) -> None:
