@@ -303,6 +303,17 @@ def test_a_thing_that_an_older_version_has_made_begins_its_stream_with_a_note(de
     assert older.found() == [("unrecorded", "job:nightly")]
 
 
+@pytest.mark.parametrize("version", [5, 1], ids=["over its tombstone", "when that had expired"])
+def test_a_name_that_an_older_version_registers_again_is_no_forgery(desk: Desk, version: int) -> None:
+    """It writes the item anew, and knows of no head."""
+    desk.do("DELETE", AT)
+    item = desk.ports.store.get(JOBS, {"job_id": "payments:nightly"})
+    assert item is not None
+    anew = {name: value for name, value in item.items() if name not in ("audit_head", "deleted_at_ms", "expires_at_s")}
+    desk.ports.store.commit([Put(JOBS, anew | {"version": version, "status": "active"}, TEST)])
+    assert desk.found() == [("unrecorded", "job:nightly")]
+
+
 def test_a_key_that_an_older_version_has_revoked_shows_as_unrecorded(desk: Desk) -> None:
     (key,) = desk.ports.store.scan(KEYS, limit=10, after=None)[0]
     desk.ports.store.commit([Put(KEYS, key | {"revoked_at_ms": 7, "revoked_by": "ann"}, TEST)])

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.lists.stage import TEAM, Stage, flat, refs
+from tests.unit.lists.stage import PAGES_MAX, TEAM, Stage, flat, refs
+from tickwork.core.ledger.tables import JOBS
+from tickwork.core.ledger.writes import Anyway, Delete
+from tickwork.flows.audit import history
 from tickwork.flows.ledger.merging import Bound, Step, merged, page_of
 from tickwork.ports import Layout
 
@@ -103,3 +106,86 @@ def test_what_was_withdrawn_is_listed_though_the_index_alone_has_cost_a_page() -
     stage.after(1)
     pages = stage.pages("/runs", status="cancelled", since="2026-10-30T00:00:00Z")
     assert len({run["ref"] for run in flat(pages)}) == len(flat(pages)) == 16
+
+
+@pytest.mark.parametrize("path", ["/runs", "/timers"])
+@pytest.mark.parametrize("limit", ["1", "4", "200"])
+def test_each_page_says_how_far_it_has_come(path: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All on this side of `reached` has been shown, and nothing beyond it."""
+    stage, _ = _crowded(7)
+    query = {"team": TEAM, "since": "2026-10-30T00:00:00Z", "until": "2026-10-30T00:03:00Z"}
+    left = {one["ref"]: one["fire_at"] for one in stage.listed(path, limit="200", **query)}
+    monkeypatch.setattr(Bound.__init__, "__defaults__", BOUNDS[0])
+    cursor: dict[str, str] = {}
+    backwards = path == "/runs"
+    for _ in range(PAGES_MAX):
+        page = stage.ok("GET", path, None, limit=limit, **query, **cursor)
+        shown = [left.pop(one["ref"]) for one in page[path[1:]]]
+        if page["cursor"] is None:
+            break
+        cursor, reached = {"cursor": page["cursor"]}, page["reached"][:19] + "Z"
+        assert all(at >= reached if backwards else at <= reached for at in shown), (shown, reached)
+        assert all(at <= reached if backwards else at >= reached for at in left.values()), (left, reached)
+    assert left == {}
+
+
+def test_the_last_page_of_a_job_that_is_forgotten_is_empty_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    job_id = stage.job(seconds=1)
+    for _ in range(9):
+        stage.after(1)
+    stage.store.commit([Delete(JOBS, {"job_id": job_id}, Anyway("a tombstone that has expired"))])
+    monkeypatch.setattr(history, "JOB_ROWS", 3)
+    monkeypatch.setattr(Bound.__init__, "__defaults__", (1, 1))
+    assert flat(stage.pages(f"/jobs/{job_id}/runs", status="succeeded", limit="1")) == []
+    assert stage.api.call("GET", "/jobs/pay:nobody/runs", None, status="succeeded")[0] == 404
+
+
+@pytest.mark.parametrize("limit", ["1", "3", "50"])
+def test_a_jobs_runs_are_whole_wherever_their_pages_stop(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    job_id = stage.job(seconds=1)
+    for _ in range(12):
+        stage.after(1)
+    dead = [one for one in stage.listed(f"/jobs/{job_id}/runs") if one["status"] == "queued"][::3]
+    for one in dead:
+        stage.kill(one)
+    monkeypatch.setattr(history, "JOB_ROWS", 2)
+    for bound in ((1, 1), (2, 5)):
+        monkeypatch.setattr(Bound.__init__, "__defaults__", bound)
+        found = flat(stage.pages(f"/jobs/{job_id}/runs", status="dead", limit=limit))
+        assert refs(found) == refs(dead)
+        assert len(flat(stage.pages(f"/jobs/{job_id}/runs", limit=limit))) == 13
+
+
+def _asked(stage: Stage, path: str, **query: str) -> list[str]:
+    return [one["fire_at"][17:19] for one in stage.listed(path, team=TEAM, **query)]
+
+
+def _at(second: int) -> str:
+    return f"2026-10-30T00:00:{second:02d}Z"
+
+
+def test_both_ends_of_the_time_that_is_asked_for_belong_to_it() -> None:
+    stage = Stage()
+    stage.timers(4, delay_s=10, apart_s=10)
+    for since, until, found in [(10, 40, 4), (11, 40, 3), (10, 39, 3), (11, 39, 2), (20, 20, 1), (21, 29, 0)]:
+        between = {"since": _at(since), "until": _at(until)}
+        assert len(_asked(stage, "/timers", **between)) == found
+        assert all(since <= int(second) <= until for second in _asked(stage, "/timers", **between))
+    stage.after(45)
+    for since, until, found in [(10, 40, 4), (11, 40, 3), (10, 39, 3), (20, 20, 1), (21, 29, 0)]:
+        assert len(_asked(stage, "/runs", since=_at(since), until=_at(until))) == found
+
+
+@pytest.mark.parametrize(("path", "includes_until"), [("/runs", True), ("/dead-letters", False)])
+def test_so_they_do_of_ends(path: str, includes_until: bool) -> None:
+    """A dead letter died before its `until`, as its documentation says."""
+    stage = Stage()
+    for one in stage.timers(3):
+        stage.after(10)
+        stage.kill(one)
+    query = {"status": "dead"} if path == "/runs" else {}
+    for since, until, found in [(10, 30, 3), (11, 30, 2), (10, 29, 2), (20, 20, 1)]:
+        shown = stage.listed(path, team=TEAM, since=_at(since), until=_at(until), **query)
+        assert len(shown) == found - (until in (20, 30) and not includes_until)

@@ -118,7 +118,7 @@ def _check_thing(ports: Ports, item: Item, stream: str, found: Verified) -> None
     head = Head.parse(text)
     if head is None:
         if page.items:
-            found.find(HEAD, key, "it has entries, and carries no head of them")
+            _without_head(item, page.items[0], found)
         return
     _check_forks(page.items, found)
     at_head = next((entry for entry in page.items if entry["place"] == head.place), None)
@@ -138,6 +138,16 @@ def _check_thing(ports: Ports, item: Item, stream: str, found: Verified) -> None
         found.find(UNRECORDED, at_head, f"{detail} service, or a hand, has made them")
     if item.get("revoked_at_ms") and at_head.get("action") != "key.revoked":
         found.find(UNRECORDED, at_head, "no entry says who revoked it: an older version of the service, or a hand, has")
+
+
+def _without_head(item: Item, last: Item, found: Verified) -> None:
+    """An older version that registers a name again writes an item without one, at a later version."""
+    was_deleted = str(last.get("action", "")).endswith(".deleted")
+    if was_deleted or int(item.get("version", 0)) > int(last.get("version", 0)):
+        detail = "no entry says who made it anew: an older version of the service, or a hand, has"
+        found.find(UNRECORDED, last, detail)
+    else:
+        found.find(HEAD, last, "it has entries, and carries no head of them")
 
 
 def _check_forks(items: Sequence[Item], found: Verified) -> None:
