@@ -74,7 +74,7 @@ def create(world: World, count: int, rate: int, per_call: int, ahead_s: int) -> 
     first_ms = world.clock.now_ms() + ahead_s * 1_000
     new = [timers.NewTimer("payments", first_ms + i // rate * 1_000, WORK) for i in range(count)]
     with world.bill.step("(first look at the team)"):  # of a process, in half a minute
-        registry.keep_mark(world.ports, "payments", first_ms)
+        registry.keep_teams_mark(world.ports, "payments", first_ms)
     made = []
     with world.bill.step("create"):
         for begin in range(0, count, per_call):

@@ -71,11 +71,13 @@ def prices() -> dict[str, float]:
     question = _asked(ports, bill, lambda: valid)
     unknown = _asked(ports, bill, lambda: key_text("payments", b"x" * 32))
     garbled = _asked(ports, bill, lambda: valid[:-1])
+    token = _function(AUTHORIZER_MS, AUTHORIZER_GB)
     told = _function(TELLS_MS, API_GB)
     kinds = {
         "signed, first door (every call, before there was a second)": _sum(_request(), api),
         f"with a key, {BUSY} calls in {REMEMBERED_S} s": _sum(_request(), api, _sum(question, times=1 / BUSY)),
         "with a key, seldom: the authorizer is asked each time": _sum(_request(), api, question),
+        "with a token, seldom: no table is asked": _sum(_request(), api, token),
         "flood: no header": _request(),
         "flood: garbled keys, each another": _sum(_request(), garbled),
         "flood: well-formed keys that nobody made, each another": _sum(_request(), unknown),

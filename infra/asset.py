@@ -33,7 +33,9 @@ NOT_SHIPPED = ("cli", "client.py", "conformance", "local", "price", "testing", "
 """Parts of the package that no function imports, and whose dependencies are not in the lock. `make lint` holds it to
 the imports (`infra/shipped.py`)."""
 _UTILITIES = "aws_lambda_powertools/utilities"
-UNUSED = tuple(
+_BUILDS = ("cffi", "pycparser")
+"""What `cryptography` was built with: at run time it needs `_cffi_backend` alone."""
+UNUSED = _BUILDS + tuple(
     f"{_UTILITIES}/{name}"
     for name in (
         "auth_alpha",

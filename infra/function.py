@@ -105,11 +105,16 @@ def _statements(
     if grants.ticks:
         yield _allow("sqs", grants.ticks, queues.ticks.queue_arn)
     if grants.ready:
-        yield _allow("sqs", grants.ready, *(queue.queue_arn for queue in queues.ready.values()))
+        yield _allow("sqs", grants.ready, *(queue.queue_arn for queue in queues.ready.values()), queues.of_teams_arn)
     if grants.leased:
-        yield _allow("sqs", grants.leased, *(queue.queue_arn for queue in queues.of_workers.values()))
+        of_workers = (queue.queue_arn for queue in queues.of_workers.values())
+        yield _allow("sqs", grants.leased, *of_workers, queues.of_teams_arn)
     if grants.pushed:
         yield _allow("sqs", grants.pushed, queues.ready[PUSH_POOL].queue_arn)
+    if grants.made:
+        yield _allow("sqs", grants.made, queues.of_teams_arn)
+    if grants.paged:
+        yield _allow("sns", grants.paged, queues.teams_topics_arn)
     if grants.secret and secret is not None:
         yield _allow("secretsmanager", grants.secret, secret.secret_arn)
 

@@ -36,6 +36,7 @@ GET, GET_MANY, QUERY, SCAN = "GetItem", "BatchGetItem", "Query", "Scan"
 PUT, UPDATE, DELETE, CHECK = "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"
 URL, SEND, RECEIVE = "GetQueueUrl", "SendMessage", "ReceiveMessage"
 HIDE, REMOVE = "ChangeMessageVisibility", "DeleteMessage"
+MAKE, COUNT, UNMAKE = "CreateQueue", "GetQueueAttributes", "DeleteQueue"
 READ_SECRET = "GetSecretValue"
 CONSUME = (RECEIVE, REMOVE, "GetQueueAttributes")
 """What the event source itself does in the function's name."""
@@ -43,8 +44,9 @@ CONSUME = (RECEIVE, REMOVE, "GetQueueAttributes")
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """DynamoDB actions by table and by index; SQS actions on `ticks`, on every ready queue, on those of workers and on
-    that of pushes; Secrets Manager's on the one secret there is."""
+    """DynamoDB actions by table and by index; SQS actions on `ticks`, on every ready queue, on those of workers, on
+    that of pushes, and on those alone that teams make (`made`); SNS actions on teams' topics (`paged`); Secrets
+    Manager's on the one secret there is."""
 
     tables: dict[Table, tuple[str, ...]]
     indexes: dict[tuple[Table, Index], tuple[str, ...]] = field(default_factory=dict)
@@ -52,6 +54,8 @@ class Grants:
     ready: tuple[str, ...] = ()
     leased: tuple[str, ...] = ()
     pushed: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    paged: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
 
 
@@ -67,7 +71,7 @@ API = Grants(
         RESOURCES: (GET, QUERY, PUT, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
-        AUDIT: (GET_MANY, QUERY, PUT, UPDATE),
+        AUDIT: (GET, GET_MANY, QUERY, PUT, UPDATE),
         PASSES: (GET, PUT),
     },
     indexes={
@@ -81,6 +85,8 @@ API = Grants(
     ticks=(URL, SEND),
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
+    made=(MAKE, COUNT, UNMAKE),
+    paged=("CreateTopic", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
 )
 AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
@@ -93,6 +99,7 @@ SCANNER = Grants(
         SET_ASIDE: (QUERY, PUT, DELETE),
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
+        TEAMS: (GET_MANY,),
     },
     ticks=(URL, SEND, HIDE, *CONSUME),
     ready=(URL, SEND),
@@ -106,9 +113,11 @@ RECONCILER = Grants(
         SET_ASIDE: (QUERY,),
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
-        PASSES: (GET, QUERY, PUT, DELETE),
+        PASSES: (GET, QUERY, PUT, UPDATE, DELETE),
+        AUDIT: (GET_MANY, PUT),
         TEAMS: (GET, GET_MANY, PUT),
     },
+    indexes={(AUDIT, ENTRIES_BY_TEAM): (QUERY,)},
     ticks=(URL, SEND),
     ready=(URL, SEND),
 )
@@ -121,7 +130,7 @@ PUSHER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (GET, UPDATE),
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),
-        TEAMS: (GET, PUT),
+        TEAMS: (GET, GET_MANY, PUT, UPDATE),
     },
     ticks=(URL, SEND),
     ready=(URL, SEND),

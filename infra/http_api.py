@@ -23,6 +23,9 @@ from infra.function import log_group_of
 from tickwork.api.door import REMEMBERED_S
 from tickwork.settings import Environment
 
+KEY_BURST_S = 2
+"""So many seconds of its rate may come to the second door at once."""
+
 _ACCESS_LOG = {
     "request_id": "$context.requestId",
     "method": "$context.httpMethod",
@@ -140,5 +143,5 @@ class KeyApi(_Door):
                 identity_source=["$request.header.Authorization"],
                 results_cache_ttl=cdk.Duration.seconds(REMEMBERED_S),
             ),
-            limits=(environment.key_requests_per_s, environment.key_requests_burst),
+            limits=(environment.key_requests_per_s, KEY_BURST_S * environment.key_requests_per_s),
         )

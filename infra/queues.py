@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.tables import kept
-from tickwork.core.ledger.queues import DLQ_RETENTION_S, LONG_POLL_S, TICKS, Queue, ready
+from tickwork.core.ledger.queues import DLQ_RETENTION_S, LONG_POLL_S, TEAMS_QUEUES, TICKS, Queue, ready
 from tickwork.ports import PUSH_POOL
 
 
@@ -39,6 +39,12 @@ class Queues(Construct):
         self.ready = {pool: pair[0] for pool, pair in pairs.items()}
         self.of_workers = {pool: queue for pool, queue in self.ready.items() if pool != PUSH_POOL}
         """Those that teams' workers take from; pushes are the platform's own work."""
+        if "-ready-" in f"{prefix}-":
+            raise ValueError(f"{prefix}: its teams' queues would be another environment's too; leave `ready` out of it")
+        self.of_teams_arn = cdk.Stack.of(self).format_arn(service="sqs", resource=f"{prefix}-{TEAMS_QUEUES}")
+        """The queues that teams make while the service runs: no name of a deployed one has a `_`."""
+        self.teams_topics_arn = cdk.Stack.of(self).format_arn(service="sns", resource=f"{prefix}-pager-*")
+        """The topics by which teams are paged, each called by its team (`aws/paging.py`)."""
         self.ready_dlqs = {pool: pair[1] for pool, pair in pairs.items()}
 
     def _pair(self, construct_id: str, queue: Queue) -> tuple[sqs.Queue, sqs.Queue]:

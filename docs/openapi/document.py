@@ -48,18 +48,19 @@ def document() -> Json:
     return {
         "openapi": "3.1.0",
         "info": {"title": "tickwork", "version": _version(), "description": INTRODUCTION},
-        "servers": [{"url": "http://127.0.0.1:8787", "description": "`make run`; deployed: the stack's `ApiUrl`"}],
-        "security": [{}, {"sigv4": []}, {"key": []}],
+        "servers": [{"url": "http://127.0.0.1:8787", "description": SERVERS}],
+        "security": [{}, {"sigv4": []}, {"key": []}, {"token": []}],
         "tags": [{"name": chapter} for chapter in CHAPTERS],
         "paths": paths,
         "components": {
             "schemas": schemas,
             "examples": {kind.slug: _problem_example(kind, examples) for kind in all_kinds()},
-            "securitySchemes": {"sigv4": _SIGV4, "key": _KEY},
+            "securitySchemes": {"sigv4": _SIGV4, "key": _KEY, "token": _TOKEN},
         },
     }
 
 
+SERVERS = "`make run`; deployed: the stack's `ApiUrl`, by signature, and `KeyApiUrl`, by key or token"
 _SIGV4 = {
     "type": "apiKey",
     "in": "header",
@@ -71,7 +72,13 @@ _KEY = {
     "type": "http",
     "scheme": "bearer",
     "bearerFormat": PATTERN,
-    "description": "An API key (docs/access.md): on one's own machine; deployed, the API asks for signatures.",
+    "description": "An API key (docs/access.md): on one's own machine, and deployed at the stack's `KeyApiUrl`.",
+}
+_TOKEN = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "JWT",
+    "description": "A token of the configured issuer (docs/access.md), RS256 or ES256, where an API key is taken.",
 }
 
 

@@ -5,22 +5,26 @@ The clock is set and the ids count, so the same code gives the same examples.
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support import conformity
-from tests.support.fakes import CountingIds, FakeClock, KeptSignals, RememberingSender
+from tests.support.fakes import CountingIds, FakeClock, FakePager, FakeQueues, KeptSignals, RememberingSender
 from tests.support.http import ApiUnderTest
 from tests.support.queues import WorldQueue
 
 from tickwork.api import problems
 from tickwork.api.gate import KeyGate
 from tickwork.core.access.api_keys import KEYS_PER_TEAM_MAX
+from tickwork.core.access.issuers import Issuer
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import DAY_MS
 from tickwork.core.ledger.tables import KEYS
 from tickwork.core.ledger.writes import Anyway, Delete
+from tickwork.flows.access.authenticating import KnownKeys
+from tickwork.flows.access.tokens import Credentials, Tokens
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
@@ -47,7 +51,7 @@ KEY: dict[str, Any] = {"team": "payments", "role": "viewer", "name": "dashboard"
 TEAM: dict[str, Any] = {
     "contact": "ann@example.org",
     "runbook": "https://wiki.example.org/payments",
-    "routes": [{"kind": "webhook", "address": "https://hooks.example.org/payments"}],
+    "routes": [{"kind": "email", "address": "ann@example.org"}],
     "quotas": {"creates_per_s": 100},
 }
 
@@ -61,13 +65,37 @@ class Examples:
     problems: dict[str, Any] = field(default_factory=dict)
 
 
+class _Desk:
+    """An issuer's, whose every signature is right: what a token is refused for stays the same from day to day."""
+
+    def published(self, _: Issuer) -> object:
+        return {"keys": [{"kty": "EC", "crv": "P-256", "kid": "2026-12"}]}
+
+    def proven(self, text: str, _: Any, __: Issuer) -> Any:
+        return json.loads(base64.urlsafe_b64decode(text.split(".")[1] + "=="))
+
+
+def _token(key_id: str, ends_at_s: int) -> str:
+    parts = ({"alg": "ES256", "kid": key_id}, {"sub": "ann", "exp": ends_at_s})
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + ".x"
+
+
 class _Stage:
     """The API in memory, with a clock that is moved by hand; every first call of a kind is kept as an example."""
 
     def __init__(self) -> None:
         self.clock, self.outbox, self.examples = FakeClock(), RememberingSender(), Examples()
         layout = Layout(shards=1, slices=1, pools=("default", "payments"))
-        ports = Ports(self.clock, MemoryStore(), self.outbox, KeptSignals(), CountingIds(), layout)
+        ports = Ports(
+            self.clock,
+            MemoryStore(),
+            self.outbox,
+            KeptSignals(),
+            CountingIds(),
+            layout,
+            queues=FakeQueues(),
+            pager=FakePager(),
+        )
         self.ports = replace(ports, receiver=WorldQueue(self))  # type: ignore[arg-type]
         self._api = ApiUnderTest(self.ports)
 
@@ -84,7 +112,8 @@ class _Stage:
 
     def walled(self, credential: str, method: str, path: str, **query: str) -> None:
         """A call of somebody whose credential is looked at."""
-        api = ApiUnderTest(self.ports, KeyGate())
+        tokens = Tokens(Issuer("https://login.example.org", "tickwork", ()), _Desk())
+        api = ApiUnderTest(self.ports, KeyGate(Credentials(KnownKeys(), tokens)))
         api.headers = {"authorization": credential} if credential else {}
         status, answer = api.call(method, path, **query)
         if status >= 400:
@@ -189,6 +218,7 @@ def _lists(stage: _Stage) -> None:
     stage.call("GET", "/calendars", team="payments")
     stage.call("GET", "/calendars/payments:holidays")
     stage.call("GET", "/audit", team="payments", limit="3")
+    stage.call("GET", "/audit:verify", team="payments")
 
 
 def _keys(stage: _Stage) -> None:
@@ -205,6 +235,8 @@ def _keys(stage: _Stage) -> None:
     stage.walled(f"Bearer {viewer}", "GET", "/jobs", team="payments")
     stage.ports.store.commit([Delete(KEYS, {"key_id": made[1]["key_id"]}, Anyway("the example's"))])
     stage.walled(f"Bearer {unknown}", "GET", "/jobs", team="payments")
+    for token in (_token("2025-01", 0), _token("2026-12", stage.clock.at_ms // 1_000)):
+        stage.walled(f"Bearer {token}", "GET", "/jobs", team="payments")
     for _ in range(KEYS_PER_TEAM_MAX):
         stage.call("POST", "/keys", KEY | {"team": "shop"})
     stage.call("POST", "/keys", KEY | {"team": "shop"})
@@ -219,13 +251,24 @@ def _teams(stage: _Stage) -> None:
     stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": True, "refuse_unknown": True})
     stage.call("PUT", "/teams/payments", TEAM)
     stage.call("PUT", "/teams/payments", TEAM | {"version": 1, "quotas": {"creates_per_s": 200}})
+    stage.call("POST", "/teams/payments/routes:test")
     stage.call("GET", "/teams/payments")
     stage.call("GET", "/teams")
     stage.call("DELETE", "/teams/payments")
+    _pools(stage)
     stage.call("PUT", "/teams/web", {"contact": "cyd@example.org"})
     stage.call("DELETE", "/teams/web")
     stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": False, "refuse_unknown": True})
     stage.call("POST", "/timers", TIMER | {"team": "paymnts"})
+
+
+def _pools(stage: _Stage) -> None:
+    """Made, shared, read, and deleted."""
+    fast = "/teams/payments/pools/fast"
+    stage.call("PUT", fast, {"worker": "lambda", "timeout_s": 120, "shared_with": ["web"]})
+    stage.call("GET", fast)
+    stage.call("GET", "/teams/payments/pools")
+    stage.call("DELETE", fast)
 
 
 def _refusals(stage: _Stage) -> None:

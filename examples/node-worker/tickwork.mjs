@@ -151,12 +151,20 @@ export class Worker {
     return setTimeout(() => stop.abort(new LeaseLost(run.run_id)), Math.max(0, lease.endsAt - performance.now()));
   }
 
-  /** Hand it back. Where that does not succeed (a platform of an older version, or none) its lease lapses. */
+  /** Hand it back, and try for as long as a lease lasts. Where that does not succeed (a platform of an older version, or
+   *  none) its lease lapses. */
   async #release(run) {
-    try {
-      await this.#post("/runs:release", { runs: [{ ref: run.ref, token: run.token, receipt: run.receipt }] }, 2_000);
-    } catch (failure) {
-      this.log(`release failed: ${failure.message}`);
+    const until = performance.now() + run.lease.ms;
+    while (performance.now() < until) {
+      try {
+        const entry = { ref: run.ref, token: run.token, receipt: run.receipt };
+        const answer = (await this.#post("/runs:release", { runs: [entry] }, 2_000)).runs[0];
+        if (answer.accepted || !UNDECIDED.has(answer.reason)) return;
+      } catch (failure) {
+        this.log(`release failed: ${failure.message}`);
+        if (failure instanceof Refused && failure.status !== 401 && failure.status !== 403) return;
+      }
+      await sleep(500);
     }
   }
 

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from tickwork.core.access.acting import SERVICE, Acting
+from tickwork.core.access.issuers import Issuer
 from tickwork.core.ledger.queues import TICKS_QUEUE as TICKS_QUEUE
 from tickwork.core.ledger.queues import ready_queue as ready_queue
 from tickwork.core.ledger.tables import Index, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Write
 from tickwork.core.runs.push_targets import Target
 from tickwork.core.runs.pushes import Answer
+from tickwork.ports_for_teams import NoPager as NoPager
+from tickwork.ports_for_teams import NoQueueMaker as NoQueueMaker
+from tickwork.ports_for_teams import Paged as Paged
+from tickwork.ports_for_teams import Pager as Pager
+from tickwork.ports_for_teams import QueueMaker as QueueMaker
 
 
 class Clock(Protocol):
@@ -166,6 +172,19 @@ class Poster(Protocol):
     def post(self, target: Target, body: bytes, headers: Mapping[str, str], *, timeout_ms: int) -> Answer: ...
 
 
+class KeyDesk(Protocol):
+    """Where an issuer's keys are asked for, and signatures checked by them."""
+
+    def published(self, issuer: Issuer) -> object:
+        """The document of its keys. OSError or ValueError when there is none that can be read."""
+        ...
+
+    def proven(self, text: str, key: Mapping[str, Any], issuer: Issuer) -> Mapping[str, Any]:
+        """The claims of a token that this key has signed, by this issuer and for this audience; BadToken when not. Not
+        whether its time is now."""
+        ...
+
+
 class Signals(Protocol):
     """What the service says of itself: counters, measurements and structured log lines with a stable `action`."""
 
@@ -226,6 +245,8 @@ class Ports:
     ids: Ids
     layout: Layout = field(default_factory=Layout)
     receiver: Receiver = field(default_factory=NoReceiver)
+    queues: QueueMaker = field(default_factory=NoQueueMaker)
+    pager: Pager = field(default_factory=NoPager)
     slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
     """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
     nothing but this and what follows may be remembered between calls."""

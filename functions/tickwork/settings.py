@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from tickwork.core.access.actors import parse_rules
+from tickwork.core.access.issuers import parse_issuer
 from tickwork.core.errors import TickworkError
 from tickwork.core.ledger.queues import LAMBDA_TIMEOUT_S_MAX
 from tickwork.ports import PUSH_POOL, Layout
@@ -70,7 +71,8 @@ class Settings:
     log_one_in: int = 1
     """Of the windows that went well, one in so many has a line in the log. What failed, was slow or late always has."""
     principals: str = EVERY_PRINCIPAL
-    """Which IAM callers act for which team in which role: see `core.access.actors.parse_rules`."""
+    oidc: str = ""
+    """Which IAM callers, and whose tokens, act for which team: see `parse_rules`, `parse_issuer` in `core.access`."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -79,10 +81,11 @@ class Settings:
         for name, (least, most) in _RANGES.items():
             if not least <= getattr(self, name) <= most:
                 raise BadSetting(f"{_variable(name)} is {getattr(self, name)}: it must be {least} to {most}")
-        try:
-            parse_rules(self.principals)
-        except ValueError as error:
-            raise BadSetting(f"{_variable('principals')}: {error}") from None
+        for name, parse in (("principals", parse_rules), ("oidc", parse_issuer)):
+            try:
+                parse(getattr(self, name))
+            except ValueError as error:
+                raise BadSetting(f"{_variable(name)}: {error}") from None
 
     def with_pools(self, names: Iterable[str]) -> Self:
         return replace(self, pools=",".join(names))
@@ -185,10 +188,9 @@ class Environment:
     """Scanners at a time: at least one for each slice."""
     reserved: Mapping[str, int]
     """Concurrent executions that are kept for a function, and are its most. Otherwise some 900 idle long polls, each
-    holding an execution of the API, would leave the ticker none. Two for what a clock wakes: one that hangs until its
-    timeout, and its successor. For the API it is the bound that leaves something to pushes, and to whatever else the
-    account runs. It all comes out of the account's limit, of which 100 must stay unreserved, and which may be 10 in a
-    new account: there, reserve nothing."""
+    holding one of the API's, would leave the ticker none. Two for what a clock wakes: one that hangs until its timeout,
+    and its successor. The API's bound leaves something to pushes, and to whatever else the account runs. It all comes
+    out of the account's limit, of which 100 must stay unreserved. A new account's may be 10: reserve nothing there."""
     alarms: Literal["few", "all"]
     """`few`: of failures of the whole. The others are of lateness, of pushes, of single pools and of teams."""
     pusher_concurrency: int
@@ -202,13 +204,13 @@ class Environment:
     api_requests_burst: int
     """What the HTTP API lets through before it answers 429, of signed requests."""
     key_requests_per_s: int = 50
-    key_requests_burst: int = 100
-    """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by these."""
+    """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by this."""
     slice_capacity_per_s: int = 500
     log_one_in: int = 1
     require_certificates: bool = False
     principals: str = EVERY_PRINCIPAL
-    """These four: see `Settings`."""
+    oidc: str = ""
+    """These five: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:
@@ -235,6 +237,7 @@ class Environment:
             log_one_in=self.log_one_in,
             require_certificates=self.require_certificates,
             principals=self.principals,
+            oidc=self.oidc,
         )
 
 
@@ -274,8 +277,6 @@ ENVIRONMENTS: dict[str, Environment] = {
             alarm_after_lag_s=30,
             api_requests_per_s=200,
             api_requests_burst=400,
-            key_requests_per_s=100,
-            key_requests_burst=200,
         ),
         Environment(
             name="prod",
@@ -294,7 +295,6 @@ ENVIRONMENTS: dict[str, Environment] = {
             api_requests_per_s=1_000,
             api_requests_burst=2_000,
             key_requests_per_s=500,
-            key_requests_burst=1_000,
         ),
     )
 }

@@ -13,7 +13,7 @@ from tests.actions.world import Kill, World
 from tests.scenarios.stage import NOW_MS
 from tickwork.core.access.entries import Entry, Head, digest_of
 from tickwork.core.instants import DAY_MS, SECOND_MS
-from tickwork.core.ledger.tables import AUDIT, CALENDARS, JOBS, KEYS, TIMERS, Table
+from tickwork.core.ledger.tables import AUDIT, CALENDARS, JOBS, KEYS, TEAMS, TIMERS, Table
 
 type Request = tuple[str, str, object]
 
@@ -34,6 +34,9 @@ DELETE: Request = ("DELETE", AT, None)
 DAYS: Request = ("PUT", "/calendars/team:days", {"dates": ["2026-12-24"]})
 MORE_DAYS: Request = ("PUT", "/calendars/team:days", {"dates": ["2026-12-24", "2026-12-31"], "version": 1})
 
+TEAM: Request = ("PUT", "/teams/team", {"contact": "ann"})
+MORE_TEAM: Request = ("PUT", "/teams/team", {"contact": "bob", "version": 1})
+
 CHANGES: Mapping[str, tuple[list[Request], Request, Table]] = {
     "create a job": ([], CREATE, JOBS),
     "change a job": ([CREATE], CHANGE, JOBS),
@@ -44,6 +47,8 @@ CHANGES: Mapping[str, tuple[list[Request], Request, Table]] = {
     "register a name again": ([CREATE, DELETE], CREATE, JOBS),
     "create a calendar": ([], DAYS, CALENDARS),
     "change a calendar": ([DAYS], MORE_DAYS, CALENDARS),
+    "register a team": ([], TEAM, TEAMS),
+    "change a team": ([TEAM], MORE_TEAM, TEAMS),
 }
 """By what somebody does: what went before, the request, and the table of the thing it changes."""
 
@@ -129,6 +134,38 @@ def test_there_is_no_key_without_an_entry_and_none_is_revoked_without_one() -> N
     for _ in range(2):
         revoked.must("DELETE", f"/keys/{held}")
     assert [entry.action for entry in _entries(revoked)] == ["key.created", "key.revoked"]
+
+
+# --- a team that goes, and those that come together ------------------------------------------------------------
+
+
+def test_a_team_is_not_deleted_without_an_entry_that_says_what_it_was() -> None:
+    before = _began([TEAM])
+    whole = before.copy()
+    whole.must("DELETE", "/teams/team")
+    for n in range(whole.calls_made + 1):
+        world = before.copy()
+        assert world.call("DELETE", "/teams/team", kill=Kill(n)) is None
+        is_there = any(item["team"] == "team" and "contact" in item for item in world.store.items(TEAMS))
+        actions = [entry.action for entry in _entries(world)]
+        assert actions == ["team.registered"] + ([] if is_there else ["team.deleted"]), f"killed after call {n}"
+    assert _entries(whole)[-1].changes["contact"] == ["ann", None]
+
+
+def test_adopting_leaves_an_entry_for_each_team_and_one_for_the_rule() -> None:
+    before = _began([("POST", "/timers", _timer("a"))])
+    adopt: Request = ("POST", "/teams:adopt", {"contact": "ops", "dry_run": False, "refuse_unknown": True})
+    whole = before.copy()
+    whole.must(*adopt)
+    assert sorted(entry.action for entry in _entries(whole)) == ["rule.set", "team.adopted"]
+    for n in range(whole.calls_made + 1):
+        world = before.copy()
+        assert world.call(*adopt, kill=Kill(n)) is None
+        stands = {str(item["team"]) for item in world.store.items(TEAMS) if "audit_head" in item}
+        told = {entry.stream.rpartition(":")[2] for entry in _entries(world)}
+        assert stands == told, f"killed after call {n}"
+        world.must(*adopt)
+        assert len(_entries(world)) == 2, f"asked again after call {n}"
 
 
 # --- calls on many --------------------------------------------------------------------------------------------

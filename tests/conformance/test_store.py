@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.fakes import fake_ports
 from tickwork.core.access.actors import LOCAL
-from tickwork.core.access.entries import digest_of, put_entry
+from tickwork.core.access.entries import Head, digest_of, put_entry
 from tickwork.core.access.teams import PagerRoute, Quotas, TeamContent
 from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside
@@ -52,8 +52,10 @@ from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import keys, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.access.keys import Wanted
-from tickwork.flows.audit import entries
+from tickwork.flows.access.recording import call_on_many
+from tickwork.flows.audit import entries, sealing, verifying
 from tickwork.flows.audit.entries import Wanted as EntriesWanted
+from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.jobs import changing, dissolving, registering
 from tickwork.ports import Store
 
@@ -372,13 +374,13 @@ def test_the_first_definition_that_reaches_an_occurrence_is_the_one_it_was_fired
 def test_a_team_is_registered_marked_replaced_and_deleted(store: Store) -> None:
     """The whole life of a team: that it was seen, its put, the mark that only grows, the rule, its deletion."""
     ports = fake_ports(store)
-    registry.note_teams(ports, ["payments"])
+    registry.note_unregistered(ports, ["payments"])
     content = TeamContent(contact="ann", routes=(PagerRoute("email", "ann@example.org"),), quotas=Quotas(jobs=5))
     assert teams.adopt(ports, content, LOCAL, dry_run=False, refusing=True).teams == ("payments",)
     assert teams.list_teams(ports, limit=9, after=None) == ([teams.get_team(ports, "payments")], None)
     now_ms = ports.clock.now_ms()
     for fire_at_ms in (now_ms + DAY_MS, now_ms + 1_000):
-        registry.keep_mark(fake_ports(store), "payments", fire_at_ms)
+        registry.keep_teams_mark(fake_ports(store), "payments", fire_at_ms)
     marked = teams.get_team(ports, "payments")
     assert (marked.version, marked.pending_until_ms) == (1, now_ms + DAY_MS + DAY_MS // 16)
     changed = teams.put_team(ports, "payments", replace(content, contact="bob"), 1, LOCAL)
@@ -431,3 +433,32 @@ def test_a_jobs_changes_and_their_entries_are_one_transaction_each_and_are_liste
     stale = Update(JOBS, {"job_id": "payments:a"}, Is("version", 1), set={"version": 9})
     assert isinstance(store.commit([stale, put_entry(replace(last, place="0#9#x"))]), Refused)
     assert store.get(AUDIT, {"stream": last.stream, "place": "0#9#x"}) is None
+
+
+def test_a_teams_audit_is_sealed_and_verified_on_every_store(store: Store) -> None:
+    """The seal's put with the row's update, a page of the index from a place, and the reads of all three walks."""
+    ports = fake_ports(store)
+    teams.put_team(ports, "shop", TeamContent(contact="ann"), None, LOCAL)
+    schedule = parse_schedule({"rate": "1h"}, now_ms=ports.clock.now_ms())
+    for number in range(3):
+        new = Definition("shop", f"job-{number}", schedule.spec, Work("default", "h"))
+        registering.create_job(ports, new)
+    with call_on_many(ports, ["shop"], "timers.cancelled", {"timers": 1}) as counted:
+        counted.add("shop", "cancelled")
+    ports.clock.sleep_ms(2 * DAY_MS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealing, "ENTRIES_PER_SEAL", 2)
+        sealing.seal_audit(ports, Repairs(), deadline_in(ports, 60_000))
+    found, place = [], None
+    for _ in range(20):
+        page = verifying.verify_audit(ports, "shop", place)
+        found += page.findings
+        place = page.after
+        if place is None:
+            break
+    assert (found, place) == ([], None)
+    assert Head.parse(page.sealed.head) is not None
+    lost = store.query(AUDIT, "shop:job:job-1", "0", "~", limit=1).items[0]
+    store.commit([Delete(AUDIT, {"stream": lost["stream"], "place": lost["place"]}, Anyway("a test"))])
+    kinds = {one.kind for one in verifying.verify_audit(ports, "shop", None).findings}
+    assert kinds == {"removed"}

@@ -6,12 +6,17 @@ there too, with the events that AWS sends: signatures, and limits.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from localstack.deployment import Credentials, Deployment
 
 from tests.e2e.caller import Caller
+from tests.support.issuers import claims, public, token
+from tests.support.site import Site, served
+from tickwork.aws.tokens import DISCOVERY
 
 TEAMS = ("e2e-doors", "e2e-others")
 OWN, OTHER = TEAMS
@@ -100,6 +105,55 @@ def test_a_key_at_the_first_door_opens_nothing(deployment: Deployment, keys: dic
     """The endpoint lets any `Authorization` header pass there; AWS would not. So it is the API that refuses."""
     status, answer = Caller(deployment.api_url, key=keys["platform"]).call("GET", f"/jobs?team={OWN}")
     assert (status, answer["type"]) == (401, "urn:tickwork:problem:no-credential")
+
+
+@pytest.fixture(scope="module")
+def site(deployment: Deployment) -> Iterator[str]:
+    """An issuer on this machine, which both functions are told of as a deployment would tell them."""
+    with served(Site()) as site:
+        documents = {"issuer": site.url, "jwks_uri": f"{site.url}/keys"}
+        site.documents = {DISCOVERY: documents, "/keys": {"keys": [public("ES256", "first")]}}
+        rules = f"groups={OWN}-look=>{OWN}/viewer groups={OTHER}-own=>{OTHER}/owner"
+        before = {name: _told(deployment, name, f"issuer={site.url} audience=e2e {rules}") for name in TOLD}
+        yield site.url
+        for name, oidc in before.items():
+            _told(deployment, name, oidc)
+
+
+TOLD = ("api", "authorizer")
+
+
+def _told(deployment: Deployment, function: str, oidc: str) -> str:
+    """Give a function the setting; what it had."""
+    client, name = deployment.client("lambda"), f"{deployment.settings.prefix}-{function}"
+    variables = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+    changed = {"Variables": variables | {"TICKWORK_OIDC": oidc}}
+    client.update_function_configuration(FunctionName=name, Environment=changed)
+    return str(variables["TICKWORK_OIDC"])
+
+
+def _signed_in(deployment: Deployment, url: str, **more: Any) -> Caller:
+    said = claims(int(time.time() * 1_000), iss=url, aud="e2e", **more)
+    return Caller(deployment.key_api_url, key=token(said))
+
+
+def test_somebody_of_two_teams_has_both_by_one_token(deployment: Deployment, first: Caller, site: str) -> None:
+    caller = _signed_in(deployment, site, groups=[f"{OWN}-look", f"{OTHER}-own"])
+    for team, method, wanted in ((OWN, "GET", 200), (OWN, "DELETE", 403), (OTHER, "GET", 200), (OTHER, "DELETE", 200)):
+        assert caller.call(method, f"/timers/{_timer(first, team)}")[0] == wanted, (team, method)
+    assert caller.call("GET", "/jobs?team=e2e-thirds")[0] == 404
+
+
+def test_a_token_that_means_nothing_here_or_has_expired_hears_so(deployment: Deployment, site: str) -> None:
+    status, answer = _signed_in(deployment, site, groups=["choir"]).call("GET", f"/jobs?team={OWN}")
+    assert (status, "groups = 'choir'" in answer["detail"]) == (403, True)
+    status, answer = _signed_in(deployment, site, groups=[f"{OWN}-look"], exp=1).call("GET", f"/jobs?team={OWN}")
+    assert (status, answer["type"]) == (401, "urn:tickwork:problem:expired-token")
+
+
+def test_a_token_of_another_issuer_is_sent_away_at_the_door(deployment: Deployment, site: str) -> None:
+    other = _signed_in(deployment, f"{site}/other", groups=[f"{OWN}-look"])
+    assert other.call("GET", f"/jobs?team={OWN}") == (403, {"message": "Forbidden"})
 
 
 def test_a_signature_at_the_second_door_opens_nothing(deployment: Deployment, client_role: Credentials) -> None:

@@ -40,6 +40,18 @@ RECEIVES = {
     "hide": "sqs:ChangeMessageVisibility",
     "delete": "sqs:DeleteMessage",
 }
+PAGES = ("sns:CreateTopic", "sns:Publish", "sns:Subscribe", "sns:ListSubscriptionsByTopic")
+"""What a page by topic or e-mail takes (`aws/paging.py`)."""
+TEAMS_TOPICS = "pager-*"
+TEAMS_POOLS = "ready-*_*"
+"""Whoever sends to a ready queue, or receives from one, reaches those that teams have made too."""
+MADE = {
+    "make": ("queues", TEAMS_POOLS, ("sqs:CreateQueue", "sqs:GetQueueAttributes")),
+    "waiting": ("queues", TEAMS_POOLS, ("sqs:GetQueueUrl", "sqs:GetQueueAttributes")),
+    "remove": ("queues", TEAMS_POOLS, ("sqs:GetQueueUrl", "sqs:DeleteQueue")),
+    "page": ("pager", TEAMS_TOPICS, PAGES),
+}
+"""Calls of ports: the port, on what, and what each takes."""
 SECRET_CALLS = {"get_secret_value": "secretsmanager:GetSecretValue"}
 QUEUES = {"TICKS_QUEUE": "ticks", "ready_queue": "ready-*"}
 PUSH_SECRET = "push-secret"
@@ -115,6 +127,8 @@ def _needs_in(module: str, node: ast.AST) -> set[Need]:
             found |= {(action, queue) for queue in queues for action in (QUEUE_CALLS[name], URL_OF_QUEUE)}
         elif name in SECRET_CALLS:
             found.add((SECRET_CALLS[name], PUSH_SECRET))
+        elif name in MADE and _is_port(call.func, MADE[name][0]):
+            found |= {(action, MADE[name][1]) for action in MADE[name][2]}
         elif name in RECEIVES and _is_port(call.func, "receiver"):
             found |= {(action, queue) for queue in queues for action in (RECEIVES[name], URL_OF_QUEUE)}
     return found

@@ -97,7 +97,7 @@ def test_requests_are_throttled_and_logged(templates: dict[str, Template], name:
         },
         "second": {
             "ThrottlingRateLimit": environment.key_requests_per_s,
-            "ThrottlingBurstLimit": environment.key_requests_burst,
+            "ThrottlingBurstLimit": 2 * environment.key_requests_per_s,
         },
     }
     logs = [stage["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0] for stage in stages.values()]

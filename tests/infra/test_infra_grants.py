@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
 from infra.grants import CONSUME
 
-from tests.infra.callgraph import FUNCTIONS, PUSH_SECRET, needs_of, reachable
+from tests.infra.callgraph import FUNCTIONS, PUSH_SECRET, TEAMS_POOLS, TEAMS_TOPICS, needs_of, reachable
+from tickwork.core.access.pools import pool_id
 from tickwork.core.ledger import tables
+from tickwork.core.ledger.queues import ready_queue
 
 NAMES = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
+TEAMS_SERVED = ("api", "scanner", "reconciler", "pusher")
 EVENT_SOURCE = {
     "scanner": {(f"sqs:{action}", "ticks") for action in CONSUME},
     "pusher": {(f"sqs:{action}", "ready-*") for action in CONSUME},
@@ -44,6 +48,8 @@ def _listed(value: Any) -> list[Any]:
 def _resource(resources: dict[str, Any], arn: Any) -> str:
     """The name the code has for what an ARN in the template means: `TIMERS`, `TIMERS/BY_JOB`, `ticks`, `ready-*`,
     the secret."""
+    if "Fn::Join" in arn and ("sqs" in json.dumps(arn) or "sns" in json.dumps(arn)):
+        return str(arn["Fn::Join"][1][-1]).rpartition(":tickwork-prod-")[2]
     if "Fn::Join" in arn:
         table, index = arn["Fn::Join"][1]
         name = _resource(resources, table)
@@ -65,12 +71,38 @@ def _constant_of(value: tables.Table | tables.Index) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_function_may_do_what_its_code_does_and_nothing_else(prod: Template, name: str) -> None:
-    assert _granted(prod, name) == needs_of(name) | EVENT_SOURCE.get(name, set())
+    needed = needs_of(name)
+    # The pusher takes from its own queue alone.
+    both = {"sqs:SendMessage", "sqs:GetQueueUrl"} if name == "pusher" else {action for action, _ in needed}
+    needed |= {(action, TEAMS_POOLS) for action, queue in needed if queue == "ready-*" and action in both}
+    assert _granted(prod, name) == needed | EVENT_SOURCE.get(name, set())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_grant_has_a_star(prod: Template, name: str) -> None:
-    assert "*" not in json.dumps(_statements(prod, name))
+def test_no_grant_has_a_star_but_for_the_queues_that_teams_make(prod: Template, name: str) -> None:
+    stars = {
+        _resource(prod.to_json()["Resources"], arn)
+        for statement in _statements(prod, name)
+        for arn in _listed(statement["Resource"])
+        if "*" in json.dumps(arn)
+    }
+    assert "*" not in json.dumps([statement["Action"] for statement in _statements(prod, name)])
+    topics = {TEAMS_TOPICS} if name == "api" else set()
+    assert stars == topics | ({TEAMS_POOLS} if name in TEAMS_SERVED else set())
+
+
+def test_who_makes_and_deletes_queues_reaches_those_of_teams_and_no_deployed_one(template: Template) -> None:
+    names = [str(one["Properties"]["QueueName"]) for one in template.find_resources("AWS::SQS::Queue").values()]
+    assert len(names) >= 8
+    for name in NAMES:
+        for statement in _statements(template, name):
+            if {"sqs:CreateQueue", "sqs:DeleteQueue"} & set(_listed(statement["Action"])):
+                assert name == "api"
+                (pattern,) = (str(arn["Fn::Join"][1][-1]).rpartition(":")[2] for arn in _listed(statement["Resource"]))
+                assert not [one for one in names if fnmatchcase(one, pattern)]
+                assert fnmatchcase(f"tickwork-prod-{ready_queue(pool_id('payments', 'fast'))}-dlq", pattern) or (
+                    not pattern.startswith("tickwork-prod-")
+                )
 
 
 def test_every_ready_queue_is_reached_from_every_function_that_sends(prod: Template) -> None:
@@ -78,7 +110,7 @@ def test_every_ready_queue_is_reached_from_every_function_that_sends(prod: Templ
     ready = {i for i, q in queues.items() if "-ready-" in q["Properties"]["QueueName"] and "dlq" not in i.lower()}
     for name in ("api", "scanner", "reconciler", "pusher"):
         statements = [s for s in _statements(prod, name) if "sqs:SendMessage" in s["Action"]]
-        reached = {arn["Fn::GetAtt"][0] for s in statements for arn in _listed(s["Resource"])}
+        reached = {arn["Fn::GetAtt"][0] for s in statements for arn in _listed(s["Resource"]) if "Fn::GetAtt" in arn}
         assert ready < reached
 
 
@@ -91,6 +123,7 @@ def test_pushes_are_taken_by_the_pusher_alone_and_it_takes_nothing_else(prod: Te
             for statement in _statements(prod, name)
             if {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"} & set(statement["Action"])
             for arn in _listed(statement["Resource"])
+            if "Fn::GetAtt" in arn
         }
         for name in NAMES
     }
@@ -160,6 +193,8 @@ def test_no_table_is_reached_behind_the_readers_back() -> None:
     assert users & reached == {
         "store/dynamodb.py",
         "store/failures.py",
+        "aws/paging.py",
+        "aws/queue_making.py",
         "aws/sqs.py",
         "aws/wiring.py",
         "aws/secrets.py",

@@ -13,30 +13,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.fakes import RememberingSender
+from tests.support.fakes import FakePager, FakeQueues, RememberingSender
 from tests.support.runs_world import World
 from tickwork.core.access.acting import acting
 from tickwork.core.access.actors import LOCAL
+from tickwork.core.access.pools import pool_key
 from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import ALL_TABLES, JOBS, PASSES, RESOURCES, SET_ASIDE, TIMERS, Table
+from tickwork.core.ledger.tables import ALL_TABLES, AUDIT, JOBS, PASSES, RESOURCES, SET_ASIDE, TEAMS, TIMERS, Table
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.runs import breaker
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.access import keys, registry, teams
+from tickwork.flows.access import keys, pools, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.access.recording import call_on_many
-from tickwork.flows.audit import reconciling
+from tickwork.flows.audit import reconciling, sealing
+from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import cancelling, dead_letters, timers, worker_calls
+from tickwork.flows.runs import cancelling, dead_letters, paging, timers, worker_calls
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
@@ -74,6 +76,9 @@ def record() -> dict[str, list[Any]]:
     beside = _beside()
     for table in (SET_ASIDE, PASSES):
         found[table.name] += _items(beside, table)
+    sealed = _sealed()
+    found["audit"] += [item for item in _items(sealed, AUDIT) if "lines" in item]
+    found["passes"] += [item for item in _items(sealed, PASSES) if "seal_head" in item]
     found["resources"] += [item for item in _items(beside, RESOURCES) if is_wait_place(item["slot"])]
     ready = [json.loads(message.body) for queue, message in world.outbox.sent if queue != "ticks"]
     found["ready_messages"] = sorted(ready, key=lambda body: (body["ref"], body["attempt"]))
@@ -100,7 +105,7 @@ def _keys(world: World) -> None:
 
 def _teams(world: World) -> None:
     """A team that says all that one can say, changed and marked; one that was seen; the rule."""
-    ports = world.ports
+    ports = replace(world.ports, queues=FakeQueues())
     content = TeamContent(
         contact="ann@example.org",
         runbook="https://wiki.example.org/payments",
@@ -112,8 +117,17 @@ def _teams(world: World) -> None:
     )
     teams.put_team(ports, "payments", replace(content, weight=1), None, LOCAL)
     teams.put_team(ports, "payments", content, 1, LOCAL)
-    registry.keep_mark(ports, "payments", world.clock.now_ms() + DAY_MS)
-    registry.note_teams(ports, ["shop"])
+    registry.keep_teams_mark(ports, "payments", world.clock.now_ms() + DAY_MS)
+    registry.note_unregistered(ports, ["shop"])
+    paging.test_routes(replace(ports, pager=FakePager()), teams.get_team(ports, "payments"), LOCAL)
+    asked = pools.Asked("lambda", 120, ("shop", "web"))
+    pools.put_pool(ports, "payments", "fast", asked, None, LOCAL)
+    pools.put_pool(ports, "payments", "fast", replace(asked, shared_with=("web",)), 1, LOCAL)
+    for team in ("payments", "web"):
+        pools.check_aim(ports, team, "payments_fast", "fast", world.clock.now_ms() + DAY_MS)
+    other = pools.put_pool(ports, "payments", "old", pools.Asked(), None, LOCAL)
+    closed = {"closed_at_ms": world.clock.now_ms()}
+    ports.store.commit([Update(TEAMS, pool_key("payments", other.pool), pools.stands(other), set=closed)])
     teams.adopt(ports, TeamContent(contact="cyd"), LOCAL, dry_run=False, refusing=True)
 
 
@@ -258,6 +272,17 @@ def _beside() -> World:
         later.after(60)
         reconciling.reconcile(later.ports)
     commit(world.ports, *(Put(SET_ASIDE, item, Anyway("as it stood before the queue was open again")) for item in kept))
+    return world
+
+
+def _sealed() -> World:
+    """A world whose audit is sealed, two days later."""
+    world = World()
+    calendars.put_calendar(world.ports, "sealed", "holidays", {"dates": ["2026-12-24"]}, None)
+    with call_on_many(world.ports, ["sealed"], "timers.cancelled", {"timers": 2}) as counted:
+        counted.add("sealed", "cancelled", 2)
+    world.clock.at_ms += 2 * DAY_MS
+    sealing.seal_audit(world.ports, Repairs(), deadline_in(world.ports, 1_000))
     return world
 
 

@@ -118,7 +118,7 @@ def test_a_creator_killed_anywhere_leaves_a_timer_that_fires_once_or_none_at_all
         stage.work()
         return stage
 
-    new = timers.NewTimer("shop", NOW_MS, Work("default", "job", payload="x" * 500), "remind-7", "f")
+    new = timers.NewTimer("shop", NOW_MS, Work("default", "job", payload=f'"{"x" * 500}"'), "remind-7", "f")
 
     def survive(stage: Stage, killed: bool) -> None:
         if killed:

@@ -94,6 +94,8 @@ class Missed:
     since_ms: int
     earliest_ms: int
     latest_ms: int
+    pauses: Sequence[tuple[int, int]] = ()
+    """Begin and end of each pause of the job; what lies in one does not count as due."""
 
 
 def why_skip_is_wrong(missed: Missed, reason: str, schedule: dict[str, Any], *, is_first: bool) -> str | None:
@@ -146,4 +148,7 @@ def _newest(missed: Missed) -> int:
 def _due_behind(missed: Missed, schedule: dict[str, Any], until_ms: int) -> Sequence[int] | None:
     if until_ms <= missed.scheduled_at_ms:
         return []
-    return occurrences(schedule, max(missed.scheduled_at_ms, missed.since_ms), until_ms)
+    known = occurrences(schedule, max(missed.scheduled_at_ms, missed.since_ms), until_ms)
+    if known is None:
+        return None
+    return [at_ms for at_ms in known if not any(begin_ms <= at_ms < end_ms for begin_ms, end_ms in missed.pauses)]

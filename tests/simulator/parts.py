@@ -126,7 +126,7 @@ def break_part(world: World, name: str, rng: Random, what: str = "") -> Part | N
             part.before = world.tables.standing(CALENDARS, {"calendar_id": f"{part.what}:{CALENDAR}"})
             if part.before is None:
                 return None
-            world.tables.plant(CALENDARS, part.before | rng.choice(_BAD_CALENDARS))
+            world.tables.plant(CALENDARS, part.before | _one_of(_BAD_CALENDARS, rng, what))
         case "garbled_definition":
             jobs = sorted(one["job_id"] for one in world.tables.items(JOBS) if one.get("status") == "active")
             jobs = [job_id for job_id in jobs if job_id not in world.poisoned and job_id not in world.garbled]
@@ -136,13 +136,19 @@ def break_part(world: World, name: str, rng: Random, what: str = "") -> Part | N
             part.before = world.tables.standing(JOBS, {"job_id": part.what})
             assert part.before is not None
             world.garbled[part.what] = part.before["schedule"]
-            world.tables.plant(JOBS, part.before | rng.choice(_GARBLINGS))
+            world.tables.plant(JOBS, part.before | _one_of(_GARBLINGS, rng, what))
         case _:
             world.broken.tables.add(_TABLES[name].name)
     world.seen[f"part {name}"] += 1
     world.trace("vandal", "BREAKS", f"{name} {part.what}")
     world.parts.append(part)
     return part
+
+
+def _one_of(spoilt: tuple[dict[str, Any], ...], rng: Random, what: str) -> dict[str, Any]:
+    """The second, which no version reads, where a row of the table of failures names what breaks: some are fields of a
+    newer version, which are carried along, and which of them a row shows must not be a matter of chance."""
+    return spoilt[1] if what else rng.choice(spoilt)
 
 
 def mend(world: World, part: Part) -> None:

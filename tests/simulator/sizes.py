@@ -9,9 +9,10 @@ from types import ModuleType
 
 from tickwork.core.runs import putting_off
 
-WRITES_MIN = 55
+WRITES_MIN = 56
 """A step may record as many skips as `chain.SKIPS_PER_STEP_MAX` and those of another minute, which are a dozen of the
-most frequent job that is drawn, and needs a few writes more: fewer would not fit."""
+most frequent job that is drawn, and needs a few writes more: fewer would not fit. Even, as in production: a plain step
+is two writes, and beside them the fence must have room."""
 
 SIZES: dict[str, int] = {
     "PAGE_ITEMS_MAX": 1,
@@ -41,11 +42,13 @@ def bounds(name: str) -> list[ModuleType]:
 
 
 @contextmanager
-def turned_down(page: int) -> Iterator[None]:
-    """The bounds for a world with pages of `page` items, for the length of the block; 0 leaves them as they are."""
+def turned_down(page: int, *, herds: bool = False) -> Iterator[None]:
+    """The bounds for a world with pages of `page` items, for the length of the block; 0 leaves them as they are.
+    `herds`: of jobs, which are to go beyond a transaction."""
     standing = [(putting_off, "LOOK_AGAIN_MS", putting_off.LOOK_AGAIN_MS)]
     putting_off.LOOK_AGAIN_MS = LOOK_AGAIN_MS
-    for name, times in SIZES.items() if page else ():
+    sizes = SIZES if page else {"TRANSACTION_WRITES_MAX": 0} if herds else {}
+    for name, times in sizes.items():
         for module in bounds(name):
             standing.append((module, name, getattr(module, name)))
             setattr(module, name, page * times or WRITES_MIN)

@@ -73,7 +73,7 @@ class World:
         self.off: set[str] = set()
         self.api_down_until_ms = 0
         self.tables = WatchedStore((TIMERS, JOBS, CALENDARS) if "stale_index" in self.classes else (JOBS,))
-        if self.shape.page:
+        if self.shape.page or self._has_herds:
             self.tables.writes_max = WRITES_MIN
         self.seen: Counter[str] = Counter()
         self.timeline, self.metrics = timeline, metrics
@@ -130,7 +130,7 @@ class World:
         return self._carry_out(carry_on)
 
     def _carry_out(self, history: Callable[[], None]) -> World:
-        with turned_down(self.shape.page), mapped_threads(self):
+        with turned_down(self.shape.page, herds=self._has_herds), mapped_threads(self):
             try:
                 history()
             except Violation as violation:
@@ -153,6 +153,10 @@ class World:
         if self.violation is None:
             self.violation, self.cause = violation, cause
         self.kernel.stopped = True
+
+    @property
+    def _has_herds(self) -> bool:
+        return "job_herd" in self.shape.elements
 
     @property
     def has_real_workers(self) -> bool:

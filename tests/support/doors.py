@@ -8,13 +8,13 @@ those of the developer guide, with all their fields.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.support.http import ApiUnderTest
 from tickwork.api.door import REMEMBERED_S, Admission, admission
-from tickwork.api.gate import DeployedGate
-from tickwork.core.access.actors import Rule, parse_rules
+from tickwork.api.gate import Bearers, DeployedGate
+from tickwork.core.access.actors import parse_rules
 from tickwork.core.instants import SECOND_MS
 from tickwork.flows.access.authenticating import KnownKeys, SeenKeys
 from tickwork.ports import Ports
@@ -73,22 +73,29 @@ def signed_by(arn: str) -> dict[str, Any]:
 class Authorizer:
     """One process of the authorizer."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, bearers: Callable[[SeenKeys], Bearers] = lambda keys: keys) -> None:
         self.ports, self.calls = ports, 0
-        self._keys = SeenKeys()
+        self._bearers = bearers(SeenKeys())
 
     def answer(self, event: Mapping[str, Any]) -> Admission:
         self.calls += 1
-        return admission(self.ports, self._keys, event)
+        return admission(self.ports, self._bearers, event)
 
 
 class Gateway:
-    """Both doors. Its processes take turns."""
+    """Both doors. Its processes take turns. `bearers` makes of a process's keys what it takes."""
 
-    def __init__(self, ports: Ports, rules: str = "*=>platform/platform", processes: int = 1) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        rules: str = "*=>platform/platform",
+        processes: int = 1,
+        bearers: Callable[[SeenKeys], Bearers] = lambda keys: keys,
+    ) -> None:
         self._clock = ports.clock
-        self.authorizers = [Authorizer(ports) for _ in range(processes)]
-        self.apis = [ApiUnderTest(ports, DeployedGate(_rules(rules), KnownKeys())) for _ in range(processes)]
+        self.authorizers = [Authorizer(ports, bearers) for _ in range(processes)]
+        gates = [DeployedGate(parse_rules(rules), bearers(KnownKeys())) for _ in range(processes)]
+        self.apis = [ApiUnderTest(ports, gate) for gate in gates]
         self._remembered: dict[str, tuple[int, Admission]] = {}
         self._turns = 0
 
@@ -132,7 +139,3 @@ class Gateway:
         answer = json.loads(json.dumps(answer))
         self._remembered[authorization] = (now_ms + REMEMBERED_S * SECOND_MS, answer)
         return answer
-
-
-def _rules(text: str) -> tuple[Rule, ...]:
-    return parse_rules(text)

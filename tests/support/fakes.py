@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tickwork.ports import Layout, OutMessage, Ports, SendReport, Store
+from tickwork.core.ledger.queues import Queue
+from tickwork.ports import Layout, OutMessage, Paged, Ports, SendReport, Store
 from tickwork.testing.memory import MemoryStore
 
 NOW_MS = 1_793_318_400_000  # 2026-10-30T00:00:00Z
@@ -67,6 +68,43 @@ class KeptSignals:
         self.lines.append((action, facts))
 
 
+class FakeQueues:
+    """Queues that were made: by name, with how many messages wait in each."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, Queue] = {}
+        self.messages: Counter[str] = Counter()
+
+    def make(self, queue: Queue) -> None:
+        self.made[queue.name] = queue
+
+    def waiting(self, queue: Queue) -> int:
+        return self.messages[queue.name]
+
+    def remove(self, queue: Queue) -> None:
+        self.made.pop(queue.name, None)
+
+
+class FakePager:
+    """Pages that were sent; an address is confirmed when it is put among `confirmed`, a topic fails among `broken`."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self.confirmed: set[str] = set()
+        self.broken: set[str] = set()
+
+    def topic_of(self, team: str) -> str:
+        return f"env-pager-{team}"
+
+    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:
+        if way == "email" and address not in self.confirmed:
+            return Paged("unconfirmed", "it has been asked to confirm")
+        if address in self.broken:
+            return Paged("failed", "no such topic")
+        self.sent.append((address, text))
+        return Paged("proven")
+
+
 def fake_ports(store: Store | None = None, layout: Layout | None = None) -> Ports:
     return Ports(
         clock=FakeClock(),
@@ -75,4 +113,6 @@ def fake_ports(store: Store | None = None, layout: Layout | None = None) -> Port
         signals=KeptSignals(),
         ids=CountingIds(),
         layout=layout or Layout(pools=("default", "payments")),
+        queues=FakeQueues(),
+        pager=FakePager(),
     )

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from tickwork.api.gate import bearer_of
-from tickwork.core.errors import CallerError, ExpiredKey, Forbidden, RevokedKey
-from tickwork.flows.access.authenticating import SeenKeys
+from tickwork.api.gate import Bearers, bearer_of
+from tickwork.core.errors import CallerError, ExpiredKey, ExpiredToken, Forbidden, RevokedKey
 from tickwork.ports import Ports
 
 REMEMBERED_S = 25
 """How long API Gateway answers by itself for a header that it has asked about. With the 30 s for which a
 process trusts what it has read it stays below the minute within which a revocation holds."""
 
-HAD_ONE = (ExpiredKey, RevokedKey, Forbidden)
+HAD_ONE = (ExpiredKey, RevokedKey, ExpiredToken, Forbidden)
 """Refusals that only a credential can earn which was issued once. They are told in full, by the API. What is refused
 otherwise anybody can make up, as much as he likes: that ends here, in the words of API Gateway."""
 
@@ -31,7 +30,7 @@ class Admission(TypedDict):
     context: dict[str, str]
 
 
-def admission(ports: Ports, keys: SeenKeys, event: Mapping[str, Any]) -> Admission:
+def admission(ports: Ports, bearers: Bearers, event: Mapping[str, Any]) -> Admission:
     """Goes by the identity source alone, which is what API Gateway remembers the answer by. A store that does not
     answer raises: that is remembered by nobody, and alarmed."""
     (shown, *more) = event.get("identitySource") or [""]
@@ -39,7 +38,7 @@ def admission(ports: Ports, keys: SeenKeys, event: Mapping[str, Any]) -> Admissi
     if credential is None:
         return _answer(is_let_on=False)
     try:
-        actor = keys.actor_of(ports, credential)
+        actor = bearers.actor_of(ports, credential)
     except CallerError as error:
         return _answer(is_let_on=isinstance(error, HAD_ONE), refused=error.slug)
     return _answer(is_let_on=True, actor=actor.name)

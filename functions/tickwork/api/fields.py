@@ -27,7 +27,7 @@ PAGE_DEFAULT, PAGE_MAX = 20, 200
 
 type Text = Annotated[str, Field(min_length=1, max_length=256)]
 type Ref = Annotated[str, Field(min_length=1, max_length=400)]
-type Receipt = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}:[\x21-\x7e]{1,2000}$")]
+type Receipt = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,63}:[\x21-\x7e]{1,2000}$")]
 type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
 type Token = Annotated[int, Field(ge=1, le=10**9)]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]

@@ -16,7 +16,13 @@ from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.ports import Ports
 
 _BEARER = "bearer "
-SAYS_HOW = "send the header `Authorization: Bearer tw_...` (clients: TICKWORK_API_KEY)"
+SAYS_HOW = "send the header `Authorization: Bearer tw_...`, or a token there (clients: TICKWORK_API_KEY)"
+
+
+class Bearers(Protocol):
+    """Whoever reads what somebody shows: keys alone, or tokens too."""
+
+    def actor_of(self, ports: Ports, text: str) -> Actor: ...
 
 
 class Gate(Protocol):
@@ -28,15 +34,15 @@ class Gate(Protocol):
 class KeyGate:
     """Lets in who shows a key, and nobody else: the walls of a deployment, on one machine."""
 
-    def __init__(self, keys: KnownKeys | None = None) -> None:
-        self._keys = keys or KnownKeys()
+    def __init__(self, bearers: Bearers | None = None) -> None:
+        self._bearers = bearers or KnownKeys()
 
     def actor_of(self, ports: Ports, event: Mapping[str, Any]) -> Actor:
         key = bearer_of(_header(event))
-        return self._without_key(event) if key is None else self._keys.actor_of(ports, key)
+        return self._without_key(event) if key is None else self._bearers.actor_of(ports, key)
 
     def _without_key(self, event: Mapping[str, Any]) -> Actor:  # noqa: ARG002 - another gate lets such a one in
-        raise Unauthenticated("the request has no API key", remedy=SAYS_HOW)
+        raise Unauthenticated("the request shows no credential", remedy=SAYS_HOW)
 
 
 class OpenGate(KeyGate):
@@ -54,19 +60,19 @@ class DeployedGate:
     second, the credential counts, and it is read here once more: what the authorizer of that door says of it is not
     taken. What passed neither is refused, whatever it shows: a route without an authorizer opens nothing."""
 
-    def __init__(self, rules: Sequence[Rule], keys: KnownKeys | None = None) -> None:
+    def __init__(self, rules: Sequence[Rule], bearers: Bearers | None = None) -> None:
         self._rules = rules
-        self._bearers = KeyGate(keys)
+        self._credentials = KeyGate(bearers)
 
     def actor_of(self, ports: Ports, event: Mapping[str, Any]) -> Actor:
         authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
         if "iam" in authorizer:
             return self._signed(authorizer["iam"] or {})
         if "lambda" in authorizer:
-            return self._bearers.actor_of(ports, event)
+            return self._credentials.actor_of(ports, event)
         raise Unauthenticated(
             "the request came past both doors of this API: nothing of it was checked",
-            remedy="call the URL of the outputs `ApiUrl`, with a signature, or `KeyApiUrl`, with a key",
+            remedy="call the URL of the outputs `ApiUrl`, with a signature, or `KeyApiUrl`, with a credential",
         )
 
     def _signed(self, iam: Mapping[str, Any]) -> Actor:

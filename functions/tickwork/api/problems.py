@@ -17,8 +17,10 @@ from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.matrix import ANYBODY, MATRIX
 from tickwork.api.routing import AnyRoute
 from tickwork.core.errors import (
+    BadToken,
     CallerError,
     ExpiredKey,
+    ExpiredToken,
     Forbidden,
     InvalidField,
     MalformedKey,
@@ -61,7 +63,16 @@ OURS = Kind(500, "internal", "The service failed")
 BUSY = Kind(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "The service is busy")
 
 
-AT_THE_GATE = (Unauthenticated, MalformedKey, UnknownKey, ExpiredKey, RevokedKey, Forbidden)
+AT_THE_GATE = (
+    Unauthenticated,
+    MalformedKey,
+    UnknownKey,
+    ExpiredKey,
+    RevokedKey,
+    BadToken,
+    ExpiredToken,
+    Forbidden,
+)
 """What any route may answer that asks who calls."""
 
 

@@ -197,9 +197,11 @@ def covered(table: Table, matrix: Mapping[str, Grant] = MATRIX) -> Table:
 
 def _possible(route: AnyRoute) -> list[Place]:
     """Where a route can name its team. One that could name it in two places must be split."""
+    under_team = "team" in {part.name for part in route.at}  # what stands beside it in the path is that team's
     at = [
         Place("run" if part.name == "run" else "pool" if part.name == "pool" else "path", part.name)
         for part in route.at
+        if part.name == "team" or not under_team
     ]
     query = [Place("query")] if "team" in route.query.model_fields else []
     body = [Place("body")] if "team" in route.body.model_fields else []

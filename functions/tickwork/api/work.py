@@ -9,20 +9,22 @@ from typing import cast
 from tickwork.api.fields import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX
 from tickwork.api.work_answers import CertificateShown, SignOffShown, TargetShown, WorkShown
 from tickwork.api.work_bodies import TargetIn, WorkIn
+from tickwork.core.access.pools import resolve
 from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
 from tickwork.core.ledger.items import values_of
 from tickwork.core.ledger.messages import compact_json
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
-from tickwork.ports import PUSH_POOL, Layout
+from tickwork.flows.access.pools import check_aim, no_such_pool
+from tickwork.ports import PUSH_POOL, Layout, Ports
 
 
 def work_of(
     body: WorkIn, layout: Layout, default_handler: str | None, certified: Mapping[str, str] | None = None
 ) -> Work:
     """The work a job or timer asks for. `certified`: what an earlier certificate of the same handler said."""
-    pool, handler, url = _target(body.target, layout, default_handler)
+    pool, handler, url = _target(body, layout, default_handler)
     _check_certificate(body, handler, layout, certified)
     certificate = body.certificate.model_dump(include={"source_sha256", "verified_at"}) if body.certificate else None
     tags = tuple(
@@ -112,8 +114,9 @@ def _too_deep(field: str) -> InvalidField:
     )
 
 
-def _target(target: TargetIn, layout: Layout, default_handler: str | None) -> tuple[str, str, str]:
-    """(pool, handler, URL or '')."""
+def _target(body: WorkIn, layout: Layout, default_handler: str | None) -> tuple[str, str, str]:
+    """(pool, handler, URL or ''). Whether the team may aim at a team's pool is asked when it does (`check_aim`)."""
+    target = body.target
     if target.url is not None:
         if PUSH_POOL not in layout.pools:
             raise InvalidField(
@@ -121,18 +124,26 @@ def _target(target: TargetIn, layout: Layout, default_handler: str | None) -> tu
             )
         parse_target(target.url, allow_private=layout.push_private)
         return PUSH_POOL, PUSH_POOL, target.url
-    pool = target.pool or ""
-    pools = [name for name in layout.pools if name != PUSH_POOL]
-    if pool not in pools:
-        raise InvalidField(
-            f"there is no pool {pool[:80]!r} here",
-            field="target.pool",
-            remedy=f"pools of this environment: {', '.join(pools)}",
-        )
+    pool = _pool(target.pool or "", body.team, layout)
     handler = target.handler or default_handler
     if handler is None:
         raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
     return pool, check_slug(handler, "target.handler"), ""
+
+
+def _pool(text: str, team: str, layout: Layout) -> str:
+    try:
+        pool = resolve(text, team, layout.pools, "target.pool")
+    except InvalidField:
+        raise no_such_pool(text, layout, "target.pool") from None
+    if pool == PUSH_POOL:
+        raise no_such_pool(text, layout, "target.pool")
+    return pool
+
+
+def check_target(ports: Ports, body: WorkIn, work: Work, until_ms: int = 0) -> None:
+    """InvalidField when the team may not aim at the pool that it names; else the pool is waited for until then."""
+    check_aim(ports, body.team, work.pool, body.target.pool or "", until_ms)
 
 
 def _cap(target: TargetIn, url: str, layout: Layout) -> tuple[Resource, ...]:

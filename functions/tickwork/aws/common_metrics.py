@@ -32,6 +32,7 @@ TOGETHER: dict[str, frozenset[str]] = {
             "scheduler.bad_ticks_total",
             "runs.bad_messages_total",
             "resources.foreign_slot_total",
+            "scheduler.aimed_at_others_total",
             "api.internal_errors_total",
             "runs.internal_errors_total",
         }

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import botocore.session
 from botocore.config import Config
 
 from tickwork.aws.clock import RandomIds, SystemClock
+from tickwork.aws.paging import SnsPager
+from tickwork.aws.queue_making import SqsQueueMaker
 from tickwork.aws.sqs import SqsReceiver, SqsSender
-from tickwork.ports import NoReceiver, Ports, Receiver, Signals
+from tickwork.aws.tokens import JwtDesk
+from tickwork.core.access.issuers import parse_issuer
+from tickwork.flows.access.authenticating import SeenKeys
+from tickwork.flows.access.tokens import Credentials, Tokens
+from tickwork.ports import NoPager, NoQueueMaker, NoReceiver, Ports, Receiver, Signals
 from tickwork.settings import Settings
 from tickwork.store.dynamodb import DynamoStore
 
@@ -71,9 +77,21 @@ def sqs_client(endpoint_url: str | None = None, *, long_poll: bool = False) -> S
     return client
 
 
+@cache
+def sns_client(endpoint_url: str | None = None) -> Any:
+    """Without a type, as that of secrets: its four calls are not worth another package of stubs."""
+    return _session().create_client("sns", config=_CONFIG, endpoint_url=endpoint_url)
+
+
 def secrets_client(endpoint_url: str | None = None) -> Any:
     """Of Secrets Manager; without a type, its one call is not worth another package of stubs."""
     return _session().create_client("secretsmanager", config=_CONFIG, endpoint_url=endpoint_url)
+
+
+def credentials(settings: Settings, keys: SeenKeys) -> Credentials:
+    """What callers of an environment may show."""
+    issuer = parse_issuer(settings.oidc)
+    return Credentials(keys, None if issuer is None else Tokens(issuer, JwtDesk()))
 
 
 def aws_ports(
@@ -100,4 +118,6 @@ def aws_ports(
         ids=ids,
         layout=settings.layout(),
         receiver=receiver,
+        queues=SqsQueueMaker(sqs, settings.prefix) if receives else NoQueueMaker(),
+        pager=SnsPager(partial(sns_client, endpoint_url), settings.prefix) if receives else NoPager(),
     )

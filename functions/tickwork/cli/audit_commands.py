@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from operator import itemgetter
 from typing import Any
 
 import click
@@ -65,6 +67,35 @@ def _list(
     show_table(found, columns, f"nothing is known of team {team} here: no entry, or none that is kept any more")
     if any("result" in one and one["result"] is None for one in found):
         say("'end unknown': the call died, or is not over yet; all or a part of it may be done", err=True)
+
+
+@audit_group.command("verify")
+@click.option("--team", required=True, help="Whose audit.")
+@with_api_options
+def verify(team: str, api: str | None, as_json: bool) -> None:
+    """Look for entries that were edited or removed, and for changes that left none. Exit code 1 when the audit is
+    broken."""
+    client, found, checked, page = ApiClient(api), [], Counter[str](), None
+    while page is None or page["cursor"] is not None:
+        page = client.get("/audit:verify", team=team, cursor=page["cursor"] if page else None)
+        found += page["findings"]
+        checked.update(page["checked"])
+    broken = sum(one["is_broken"] for one in found)
+    if as_json:
+        show_json({**page, "findings": found, "checked": checked, "cursor": None})
+    else:
+        _show_findings(found)
+        say(", ".join(f"{count} {what}" for what, count in checked.items()) + " looked at", err=True)
+        say(f"sealed through {page['sealed_through'] or 'nothing yet'}; last seal {page['seal'] or '-'}", err=True)
+        say(f"{broken} findings of an audit that is broken" if broken else "nothing is edited, and nothing is missing")
+    if broken:
+        raise SystemExit(1)
+
+
+def _show_findings(found: list[dict[str, Any]]) -> None:
+    columns = {name.upper(): itemgetter(name) for name in ("kind", "object", "detail", "entry")}
+    if found:
+        show_table(found, columns, "")
 
 
 def _how(entry: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from tickwork.cli.output import say, show_facts, show_json, show_table, with_api
 from tickwork.client import ApiClient, path_of
 
 QUOTAS = ("creates_per_s", "pending_timers", "jobs", "payload_bytes", "keys")
+LOOKS_MAX, LOOK_EVERY_S = 20, 1.0
+"""For a webhook's test: it is pushed within seconds."""
 CALLS_MAX = 100
 """Of adopting: each registers a thousand."""
 _KINDS = ("webhook", "topic", "email")
@@ -46,14 +49,19 @@ def _with_content[F: Callable[..., Any]](command: F) -> F:
 
 @teams_group.command("create")
 @click.argument("team")
+@click.option("--pool", "pools", multiple=True, metavar="NAME", help="With a pool of its own; may be given again.")
 @_with_content
 @with_api_options
-def create(team: str, api: str | None, as_json: bool, **content: Any) -> None:
+def create(team: str, pools: Sequence[str], api: str | None, as_json: bool, **content: Any) -> None:
     """Register TEAM. Again with the same content is a no-op."""
-    body = _content(**content)
+    body, client = _content(**content), ApiClient(api)
     if "contact" not in body:
         raise click.UsageError("say who answers for it: --contact")
-    _show_put(ApiClient(api).call("PUT", path_of("teams", team), body), as_json=as_json)
+    answer = client.call("PUT", path_of("teams", team), body)
+    made = [client.call("PUT", path_of("teams", team, "pools", pool), {})["pool"] for pool in pools]
+    _show_put(answer, as_json=as_json)
+    for pool in made:
+        say(f"its pool {pool} is there: tickwork worker MODULE:APP --pool {pool}", err=True)
 
 
 @teams_group.command("set")
@@ -81,13 +89,44 @@ def show(team: str, api: str | None, as_json: bool) -> None:
         show_json(found)
         return
     facts: dict[str, object] = {name: found[name] or None for name in ("team", "version", "contact", "runbook")}
-    facts |= {f"paged by {one['kind']}": one["address"] for one in found["routes"]} or {"paged by": None}
+    paged: dict[str, object] = {f"paged by {one['kind']}": _standing(one) for one in found["routes"]}
+    facts |= paged or {"paged by": None}
     facts |= {"weight": found["weight"], "defaults": found["defaults"] or None}
     facts |= {f"quota {name}": value for name, value in found["quotas"].items() if value is not None}
     facts |= {f"shares {one['resource']}": ", ".join(one["teams"]) for one in found["shared"]}
     facts |= {"registered": f"{found['created_at']} by {found['created_by']}"}
     facts |= {"changed": f"{found['changed_at']} by {found['changed_by']}"}
     show_facts(facts)
+
+
+def _standing(route: Any) -> str:
+    said = f"{route['address']}: {route['state']}"
+    return f"{said} ({route['detail']})" if route["detail"] else said
+
+
+@teams_group.command("test")
+@click.argument("team")
+@with_api_options
+def test(team: str, api: str | None, as_json: bool) -> None:
+    """Send a test message by each pager route of TEAM: only one that gets through counts."""
+    client, path = ApiClient(api), path_of("teams", team)
+    # Sent once: a repetition would send second messages.
+    found = client.post(f"{path}/routes:test", {}, repeat=False)
+    for _ in range(LOOKS_MAX):
+        if not any(one["state"] == "waiting" for one in found["routes"]):
+            break
+        time.sleep(LOOK_EVERY_S)
+        found = client.get(path)
+    if as_json:
+        show_json(found["routes"])
+        return
+    columns = {
+        "ROUTE": lambda one: one["kind"],
+        "ADDRESS": lambda one: one["address"],
+        "STATE": lambda one: one["state"],
+        "WHY": lambda one: one["detail"],
+    }
+    show_table(found["routes"], columns, f"team {team} has no pager routes: tickwork teams set {team} --route ...")
 
 
 @teams_group.command("list")

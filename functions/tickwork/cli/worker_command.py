@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwork.cli.output import api_option
+from tickwork.core.access.pools import pool_id
 
 if TYPE_CHECKING:
     from tickwork.client import ApiClient
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("worker")
 @click.argument("app_at", metavar="MODULE:APP")
-@click.option("--pool", required=True, help="The pool to pull from.")
+@click.option("--pool", required=True, help="The pool to pull from; a team's own also as TEAM:NAME.")
 @click.option("--concurrency", type=click.IntRange(1, 1_000), default=8, show_default=True, help="Runs at once.")
 @click.option("--grace", "grace_s", type=float, default=20.0, show_default=True, help="Seconds runs get at shutdown.")
 @click.option("--prefix", help="Begins the queues' names [TICKWORK_PREFIX, or tickwork-dev].")
@@ -60,6 +61,8 @@ def worker_command(
     from tickwork.worker.sources import LONG_POLL_S, LeaseSource, Source
 
     log_lines_to_stderr()
+    if ":" in pool:
+        pool = pool_id(*pool.split(":", 1))
     for handler in logging.getLogger().handlers:
         handler.addFilter(RunNames())
     app = load_app(app_at)

@@ -109,8 +109,8 @@ def leaves_an_unknown_handler(bench: Bench) -> None:
 
 @scenario(SQS, LEASE, LAMBDA)
 def repeats_a_complete(bench: Bench) -> None:
-    """A complete that was not answered is repeated with the same token; nothing is deleted before"""
-    run = bench.send(complete=[*[AWAY] * 5, None])
+    """A complete that was not answered, or not decided, is repeated with the same token; nothing is deleted before"""
+    run = bench.send(complete=[*[AWAY] * 5, {"accepted": False, "reason": "unreadable", "discard": False}, None])
     bench.begin()
     bench.wait_for("complete", run, "it is completed")
     is_kept(bench, run)

@@ -139,6 +139,20 @@ class RevokedKey(Unauthenticated):
     slug = "revoked-key"
 
 
+class BadToken(Unauthenticated):
+    """What was sent is no token that is taken here: another issuer's, for somebody else, forged, or broken."""
+
+    title = "This token is not taken"
+    slug = "bad-token"
+
+
+class ExpiredToken(Unauthenticated):
+    """The token was valid once, and its time is over."""
+
+    title = "The token has expired"
+    slug = "expired-token"
+
+
 class Forbidden(CallerError):
     """The caller is known, and its role does not go so far."""
 
@@ -169,6 +183,10 @@ class Conflict(WorldError):
 
 class OutcomeUnknown(WorldError):
     """The call may or may not have taken effect: its reply was lost."""
+
+
+class IssuerAway(WorldError):
+    """The issuer of tokens could not be asked for its keys, and none of them are known."""
 
 
 class Unsent(WorldError):

@@ -114,7 +114,8 @@ class Screen:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
         title = Text(_counts(runs))
-        table = Table("due", "job", "attempt", "lag s", "outcome", title=title, title_justify="left")
+        table = Table("due", "attempt", "lag s", "outcome", title=title, title_justify="left")
+        table.add_column("run", overflow="fold")  # whole, on however many lines: it is there to be pasted
         for run in runs[:ROWS]:
             style = _STYLES.get(run["status"], "dim")
             table.add_row(*(Text(cell) for cell in _cells(run)), style=style)
@@ -127,17 +128,14 @@ class Screen:
             if news in self._told or run["status"] in ("pending", "queued", "running"):
                 continue
             self._told.add(news)
-            due, job, attempt, lag, outcome = _cells(run)
-            self._console.print(Text(f"due {due}  {outcome:<11} attempt {attempt}  lag {lag:>6} s  {job}"))
+            due, attempt, lag, outcome, name = _cells(run)
+            self._console.print(Text(f"due {due}  {outcome:<11} attempt {attempt}  lag {lag:>6} s  {name}"))
 
 
 def _cells(run: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    name = run["job_id"]
-    if "~" in name:
-        name = f"{run['team']}:timer {name.rsplit('~', 1)[-1][:6]}"
     lag = "-" if run["start_lag_s"] is None else f"{run['start_lag_s']:.2f}"
     outcome = run["status"] if run["reason"] in (None, run["status"]) else f"{run['status']} ({run['reason']})"
-    return run["fire_at"][11:19], plain(name), str(run["attempt"] or "-"), lag, plain(outcome)
+    return run["fire_at"][11:19], str(run["attempt"] or "-"), lag, plain(outcome), plain(run["occurrence"])
 
 
 def _counts(runs: list[dict[str, Any]]) -> str:

@@ -11,7 +11,8 @@ from functools import partial
 from tickwork.api.app import build_app
 from tickwork.api.gate import KeyGate, OpenGate
 from tickwork.aws.push_http import SocketPoster
-from tickwork.aws.wiring import aws_ports
+from tickwork.aws.wiring import aws_ports, credentials
+from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.runs.pushing import Pusher, push_some
 from tickwork.local.long_polls import FewLongPolls
 from tickwork.local.loops import keep_doing, run_together
@@ -29,7 +30,8 @@ def serve_api_until_told(port: int, *, auth: bool = False) -> None:
     log_lines_to_stderr()
     ports = aws_ports(Settings.from_environ(), LineSignals(), receives=True)
     ports = replace(ports, receiver=FewLongPolls(ports.receiver, LONG_POLLS))
-    gate = KeyGate() if auth else OpenGate()  # one for all resolvers, which serve in threads
+    shown = credentials(Settings.from_environ(), KnownKeys())
+    gate = KeyGate(shown) if auth else OpenGate(shown)  # one for all resolvers, which serve in threads
     server = serve(lambda: build_app(ports, gate), port)
     # `shutdown` waits for the loop of `serve_forever`, which is this thread's: it needs another.
     _on_end(lambda: threading.Thread(target=server.shutdown).start())

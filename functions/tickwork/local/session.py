@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -58,7 +59,7 @@ class Session:
         self._port, self._state, self._demo, self._auth = port, state.absolute(), demo, auth
         self._workers = [*workers, (demo_jobs.POOL, f"{DEMO_WORKER}:app")] if demo else list(workers)
         self._pools = (*pools, *(pool for pool, _ in self._workers))
-        self._settings = SETTINGS
+        self._settings = replace(SETTINGS, oidc=os.environ.get("TICKWORK_OIDC", ""))
         self._endpoint = Endpoint(
             python=python,
             port=endpoint_port,
@@ -82,7 +83,7 @@ class Session:
             within_s = PREDECESSOR_WITHIN_S if killed_before else 0.0
             require_free(self._endpoint.port, "the AWS endpoint", "ENDPOINT_PORT", within_s)
             require_free(self._port, "the API", "PORT", within_s)
-            self._settings = local_pools.noted(self._state, self._pools, SETTINGS)
+            self._settings = local_pools.noted(self._state, self._pools, self._settings)
             self._children = self._made_children()
             self._supervisor = Supervisor(self._children)
             self._run(seconds)

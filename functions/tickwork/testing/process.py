@@ -50,6 +50,11 @@ class _HostClocks:
         """This host's monotonic clock: it may stand still while the process is frozen."""
         return self.world.kernel.now_ms - self._frozen_ms
 
+    @property
+    def is_deceived(self) -> bool:
+        """Whether its monotonic clock has stood still with it."""
+        return self._frozen_ms > 0
+
     def earliest_ms(self) -> int:
         """The earliest that its wall clock can have said since it began: the clock may have jumped on the way."""
         return self.began_true_ms + min(self.world.host_skews_seen_ms[self.host])
@@ -60,10 +65,10 @@ class _HostClocks:
 
 
 class Process(_HostClocks):
-    """One process. `owed` are the pending items it has put behind a cursor and must see to before it answers;
-    `tokens` the fencing tokens it was granted, by slice or run; `gave_up` that its caller was told of a failure;
-    `began_ms` its own wall clock when it began (`began_true_ms`: the true time then). `is_whole`: a pause of one of
-    its threads is not one of the whole process, so its monotonic clock goes on."""
+    """One process. `owed`: the pending items it has put behind a cursor and must see to before it answers. `tokens`:
+    the fencing tokens it was granted, by slice or run. `gave_up`: its caller was told of a failure. `began_ms`: its own
+    wall clock when it began (`began_true_ms`: the true time then). `is_whole`: a pause strikes all of it, not only a
+    thread. `stood_until_ms`: the true time when its last pause was over."""
 
     __slots__ = (
         "_frozen_ms",
@@ -77,6 +82,7 @@ class Process(_HostClocks):
         "owed",
         "ports",
         "state",
+        "stood_until_ms",
         "tokens",
         "world",
     )
@@ -92,6 +98,7 @@ class Process(_HostClocks):
         self.owed: set[str] = set()
         self.tokens: dict[str, int] = {}
         self._frozen_ms = 0
+        self.stood_until_ms = -1
         self.is_whole = True
         self.began_true_ms = world.kernel.now_ms
         self.began_ms = self.now_ms()
@@ -174,7 +181,7 @@ class Process(_HostClocks):
                 raise OutcomeUnknown("simulated: it never arrived")
             case "unknown_late":
                 late_ms = world.rng.randint(1, _LATE_EFFECT_MS)
-                world.kernel.at(world.kernel.now_ms + late_ms, lambda: self._late(verb, detail, effect))
+                world.kernel.at(world.kernel.now_ms + late_ms, lambda: _late(self, verb, detail, effect))
                 raise OutcomeUnknown("simulated: it arrives late")
             case "pause_before":
                 self._pause()
@@ -190,16 +197,6 @@ class Process(_HostClocks):
                 self._pause()
         return result
 
-    def _late(self, verb: str, detail: object, effect: Callable[[], Any]) -> None:
-        try:
-            result = effect()
-        except Violation as violation:
-            self.world.fail(violation)
-            return
-        except WorldError:  # it arrives at a part that is broken
-            return
-        self.world.trace(self.name, f"{verb} (late)", detail, result)
-
     def _pause(self) -> None:
         world = self.world
         duration_ms = pause_ms(world.rng)
@@ -208,3 +205,16 @@ class Process(_HostClocks):
             self._frozen_ms += duration_ms
         world.trace(self.name, "PAUSE", f"{duration_ms / 1000:.1f} s")
         world.kernel.park(duration_ms)
+        self.stood_until_ms = world.kernel.now_ms
+
+
+def _late(process: Process, verb: str, detail: object, effect: Callable[[], Any]) -> None:
+    """What a call does long after its caller has given it up."""
+    try:
+        result = effect()
+    except Violation as violation:
+        process.world.fail(violation)
+        return
+    except WorldError:  # it arrives at a part that is broken
+        return
+    process.world.trace(process.name, f"{verb} (late)", detail, result)

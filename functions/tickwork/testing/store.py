@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tickwork.core.errors import InvariantViolated, Throttled
-from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, SET_ASIDE, Index, Table
+from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, SET_ASIDE, TIMERS, Index, Table
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Item, Refused, Update, Write
 from tickwork.ports import Page
 from tickwork.testing.faults import COMMIT, RARE_COMMIT
@@ -107,7 +107,12 @@ class SimStore:
         self._tables = tables
 
     def get(self, table: Table, key: Item) -> Item | None:
-        return self._read("get", table, key, (table.key_of(key)[0],), lambda: self._tables.get(table, key))
+        def effect() -> Item | None:
+            item = self._tables.get(table, key)
+            self._note(table, (item,))
+            return item
+
+        return self._read("get", table, key, (table.key_of(key)[0],), effect)
 
     def get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
         """One call; sometimes two with time between, as where keys were left unprocessed and asked for again."""
@@ -119,7 +124,18 @@ class SimStore:
 
     def _get_many(self, table: Table, keys: Sequence[Item]) -> list[Item | None]:
         partitions = [table.key_of(key)[0] for key in keys] if self._process.world.broken else ()
-        return self._read("get_many", table, keys, partitions, lambda: self._tables.get_many(table, keys))
+
+        def effect() -> list[Item | None]:
+            items = self._tables.get_many(table, keys)
+            self._note(table, items)
+            return items
+
+        return self._read("get_many", table, keys, partitions, effect)
+
+    def _note(self, table: Table, items: Iterable[Item | None]) -> None:
+        """What a step is planned from."""
+        if table is JOBS:
+            self._process.world.checks.read_jobs(self._process, [item for item in items if item is not None])
 
     def query(
         self,
@@ -133,13 +149,14 @@ class SimStore:
         descending: bool = False,
     ) -> Page:
         limit = self._page_of(limit)
-        return self._read(
-            "query",
-            table,
-            (partition, first, last),
-            (partition,),
-            lambda: self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending),
-        )
+
+        def effect() -> Page:
+            found = self._tables.query(table, partition, first, last, limit=limit, after=after, descending=descending)
+            if table is TIMERS and found.more is None:
+                self._process.world.checks.read(self._process, partition, first, last)
+            return found
+
+        return self._read("query", table, (partition, first, last), (partition,), effect)
 
     def query_index(
         self,

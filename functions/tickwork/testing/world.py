@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tickwork.core.ledger.writes import Item
 from tickwork.ports import Layout
 from tickwork.testing.broken import Broken
 from tickwork.testing.faults import Faults
@@ -28,6 +29,10 @@ class Observer(Protocol):
     def refused(self, body: str) -> None: ...
 
     def ticked(self, body: str) -> None: ...
+
+    def read(self, process: Process, partition: str, first: str, last: str) -> None: ...
+
+    def read_jobs(self, process: Process, jobs: list[Item]) -> None: ...
 
     def given_up(self, process: Process, queue: str, body: str) -> None: ...
 

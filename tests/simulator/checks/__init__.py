@@ -10,6 +10,8 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.attempts import AttemptChecks
+from tests.simulator.checks.audited import AuditChecks
+from tests.simulator.checks.audits import LedgerAuditChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.freezes import FreezeChecks
@@ -25,11 +27,9 @@ from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
+    from tickwork.core.ledger.writes import Item
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
-
-EARLY_MS = 1_000
-"""Due times lie on whole seconds and delays are whole seconds: rounding may cost one."""
 
 
 class Checks:
@@ -48,6 +48,8 @@ class Checks:
         self.freezes = FreezeChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
+        self.audited = AuditChecks()
+        self.audits = LedgerAuditChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -60,6 +62,7 @@ class Checks:
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
                 self.ticks.lease_changed(process, before, after)
+                self.audits.lease_changed(process, before, after)
             elif table is SET_ASIDE:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
@@ -72,6 +75,7 @@ class Checks:
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
         self.rows.settled(process, changes)
+        self.audited.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:
@@ -79,13 +83,15 @@ class Checks:
         message = json.loads(body)
         ref = message.get("retry_ref") or message["ref"]
         due_ms = due_ms_of(ref)
-        if visible_at_ms + self._world.faults.skew_max_ms + EARLY_MS < due_ms:
-            raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_at_ms} ms early")
+        visible_ms = visible_at_ms + process.latest_ms() - self._world.kernel.now_ms  # by the sender's own clock
+        if visible_ms < due_ms:
+            raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_ms} ms early")
         self.ledger.sent(process, message["ref"])
         self.ledger.told_what(process, message)
         if message["dispatched_by"] == "audit":
             self.ledger.woken(process, message["ref"])
         self.cursors.sent(ref)
+        self.cursors.trusted(process, message["dispatched_by"])
 
     def refused(self, body: str) -> None:
         """The queue will never take this message: it is set aside, alarmed, and the audit's."""
@@ -95,6 +101,14 @@ class Checks:
     def ticked(self, body: str) -> None:
         """A queue has taken a tick."""
         self.ticks.sent(body)
+
+    def read(self, process: Process, partition: str, first: str, last: str) -> None:
+        """A query of the ledger has come to the end of its range."""
+        self.audits.read(process, partition, first, last)
+
+    def read_jobs(self, process: Process, jobs: list[Item]) -> None:
+        """A process has read definitions."""
+        self.chains.read(process, jobs)
 
     def given_up(self, process: Process, queue: str, body: str) -> None:
         """A message is deleted by the service itself."""

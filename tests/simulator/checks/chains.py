@@ -32,6 +32,13 @@ class ChainChecks:
         self._items: dict[tuple[str, int], Item] = {}
         self._calendars: dict[str, list[tuple[int, Calendar]]] = defaultdict(list)
         self._since_ms: dict[str, int] = {}
+        self._read: dict[tuple[Process, str], set[int]] = defaultdict(set)
+
+    def read(self, process: Process, jobs: list[Item]) -> None:
+        """A process knows definitions as they were."""
+        for job in jobs:
+            if isinstance(job.get("version"), int):
+                self._read[process, job["job_id"]].add(job["version"])
 
     def changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -56,6 +63,9 @@ class ChainChecks:
             self._check_silence(process, after)
             return
         self._check_fence(process, before)
+        if process.kind == "scanner" and before["version"] not in self._read[process, after["job_id"]]:
+            what = f"{process.name} stepped {after['job_id']}, whose version {before['version']} it has not read"
+            raise Violation("chain-unbroken", what)
         if before["next_scheduled_at_ms"] in after.get("cancelled", ()):
             return
         if after["fired_through_ms"] < before["next_scheduled_at_ms"] and not self._is_planned_anew(before, after):

@@ -67,6 +67,16 @@ class CursorChecks:
         """What a process has written and nobody has sent yet."""
         return [one for some in self._unsent.values() for one in some.values() if one.writer is process]
 
+    def forsaken(self, slice_no: int, first: int, last: int) -> list[str]:
+        """What lies behind the cursors in some seconds, unsent, and nobody is at it any more."""
+        lease = self._lease(slice_no)
+        return [
+            one.ref
+            for one in self._unsent[slice_no].values()
+            if lease is not None and first <= one.second <= last and one.writer.state != "running"
+            if self._is_passed(one, lease) and not self._waits_to_be_mended(one.ref)
+        ]
+
     def vanished(self, item: Item) -> None:
         """An item was taken out past every rule."""
         self._unsent[self._slice_of(item["pk"])].pop(f"{item['pk']}|{item['sk']}", None)
@@ -110,6 +120,21 @@ class CursorChecks:
         unsent = self._unsent[self._slice_of(ref)].pop(ref, None)
         if unsent is not None:
             unsent.writer.owed.discard(ref)
+
+    def trusted(self, process: Process, by: str) -> None:
+        """A window sends by the right of its lease, and no longer than that lasts by its own clock (F4). Nothing is
+        lost by it: it may be paused within the call, or deceived by a clock that stood still with it."""
+        slice_id, _, token = by.rpartition("#")
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
+        stood_still = process.stood_until_ms == self._world.kernel.now_ms or process.is_deceived
+        if lease is None or stood_still or "clock_jump" in self._world.classes:
+            return
+        is_standing = lease["token"] == int(token)  # else somebody has it whose clock is ahead, and that is no wrong
+        if is_standing and process.now_ms() > lease["lease_until_ms"] > 0:
+            until_ms = lease["lease_until_ms"]
+            raise Violation(
+                "one-owner-effect", f"{process.name} sent by the right of {by}, which was over at {until_ms}"
+            )
 
     def answered(self, process: Process) -> None:
         for ref in sorted(process.owed):

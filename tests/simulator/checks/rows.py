@@ -57,6 +57,13 @@ class RowChecks:
         rows = self._world.tables.items(SET_ASIDE)
         return min((int(row["next_try_s"]) for row in rows if row["slice"] == slice_id), default=0)
 
+    def may_step(self, slice_id: str, ref: str) -> bool:
+        """Whether a row has still to step the chain of an item's job, or may have."""
+        _, _, sk = ref.partition("|")
+        _, team, job, *_ = sk.split("#")
+        waiting = (str(row["who"]) for row in self._world.tables.items(SET_ASIDE) if row["slice"] == slice_id)
+        return any(not who.startswith("job#") or who == f"job#{team}:{job}" for who in waiting)
+
     def tries_of(self, process: Process) -> dict[str, int]:
         """The slices whose next try the process has moved, each with that try: whoever sets it sends its tick."""
         return {slice_id: self.first_try(slice_id) for slice_id in self._set.get(process, ())}

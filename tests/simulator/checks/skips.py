@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulator.checks.told import Told
+from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
@@ -73,8 +73,6 @@ class SkipChecks:
                 )
             return
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
-        if missed.policy in ("latest", "last") and reason != "too_late" and self._told.pauses[job_id]:
-            return  # which of them count depends on the pauses
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
             raise Violation(
@@ -86,7 +84,7 @@ class SkipChecks:
         passed_ms = before["next_scheduled_at_ms"]
         if before["version"] != after["version"] or not passed_ms or passed_ms == after["next_scheduled_at_ms"]:
             return
-        if before["status"] != "active" or after["status"] == "error" or self._told.pauses[before["job_id"]]:
+        if before["status"] != "active" or after["status"] == "error":
             return
         fire_at_ms = before["next_fire_at_ms"]
         bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
@@ -128,4 +126,5 @@ class SkipChecks:
             job.get("scheduled_since_ms", 0),
             process.earliest_ms(),
             process.latest_ms(),
+            [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())],
         )

@@ -22,6 +22,7 @@ class SlotChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._held: dict[tuple[str, str], str] = {}
+        self._since_ms: dict[tuple[str, str, str], int] = {}
         self._lost: set[tuple[str, str, str]] = set()
         self._limits: dict[str, list[tuple[int, dict[str, int]]]] = defaultdict(list)
         self._fired: dict[str, list[tuple[int, dict[str, int]]]] = defaultdict(list)
@@ -44,6 +45,7 @@ class SlotChecks:
             if (team, slot, ref) in self._lost:
                 continue
             holder = self._held.setdefault((team, slot), ref)
+            self._since_ms.setdefault((team, slot, ref), self._world.kernel.now_ms)
             if holder != ref:
                 what = f"{process.name} started {ref} with {slot}, which {holder} holds"
                 raise Violation("bounded-concurrency", what)
@@ -75,6 +77,21 @@ class SlotChecks:
             )
         if not any(all(int(number) < limits[name] for name, _, number in slots) for limits in fitting):
             raise Violation("bounded-concurrency", f"{process.name} started {ref} beyond the limit: {slots}")
+        for name in names:
+            self._check_count(process, ref, run["sk"].split("#")[1], name, max(limits[name] for limits in fitting))
+
+    def _check_count(self, process: Process, ref: str, team: str, name: str, limit: int) -> None:
+        """Whatever numbers they have: after a limit was lowered those beyond it count too. (Two definitions may think
+        differently of the limit: what has started beside it, this start need not have seen.)"""
+        held = [(slot, holder) for (of, slot), holder in self._held.items() if of == team and holder != ref]
+        others = sum(
+            self._since_ms[team, slot, holder] < process.began_true_ms
+            for slot, holder in held
+            if slot.rpartition("#")[0] == name
+        )
+        if others >= limit:
+            what = f"{process.name} started {ref} beside {others} that hold {name}, of which there are {limit}"
+            raise Violation("bounded-concurrency", what)
 
     def vanished(self, row: Item) -> None:
         """A row was taken out past every rule: its slot is free, whoever held it."""

@@ -8,6 +8,7 @@ from tests.simulator.planted import (
     changes,
     creators,
     leases,
+    promises,
     reconciler,
     rows,
     slots,
@@ -28,6 +29,7 @@ PLANTED = (
     *backlogs.BUGS,
     *rows.BUGS,
     *versions.BUGS,
+    *promises.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

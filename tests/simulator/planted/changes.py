@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.simulator.planted.bug import Bug, Patch, unconditional
+from tests.simulator.planted.bug import Bug, Patch, one_by_one, unconditional
 from tickwork.core.dispatch import chain
 from tickwork.core.jobs import changes as change_core
 from tickwork.core.jobs import occurrences
 from tickwork.core.jobs.definitions import ACTIVE, Job
+from tickwork.core.ledger.tables import AUDIT
 from tickwork.core.ledger.writes import AllOf, Is, Put, Update, Write, all_of
 from tickwork.flows.jobs import changing
+from tickwork.flows.ledger import commit as committing
 
 
 def _leaves_the_old_occurrence() -> Sequence[Patch]:
@@ -92,6 +94,19 @@ def _change_forgets_what_was_cancelled() -> Sequence[Patch]:
     ]
 
 
+def _entry_comes_after_its_change() -> Sequence[Patch]:
+    return [(changing, "commit", one_by_one)]
+
+
+def _change_has_no_entry() -> Sequence[Patch]:
+    right = committing.commit
+
+    def wrong(ports: Any, *writes: Write) -> Any:
+        return right(ports, *(write for write in writes if write.table is not AUDIT))
+
+    return [(changing, "commit", wrong)]
+
+
 BUGS = (
     Bug("a change leaves the old occurrence pending", _leaves_the_old_occurrence),
     Bug("a change without a condition", _change_without_a_condition),
@@ -100,6 +115,8 @@ BUGS = (
     Bug("a step does not mind that its job was changed", _step_does_not_mind_changes),
     Bug("a pause does not move the version", _pause_does_not_move_the_version),
     Bug("a pause is ignored", _pause_is_ignored),
+    Bug("the entry of a change comes after it", _entry_comes_after_its_change),
+    Bug("a change leaves no entry", _change_has_no_entry),
     Bug("a cancelled occurrence takes the time until it along", _cancel_passes_the_time_until_it),
     Bug("a change forgets what was cancelled", _change_forgets_what_was_cancelled),
     Bug("a new schedule reaches back before its change", _schedule_reaches_back),

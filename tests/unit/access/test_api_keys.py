@@ -263,6 +263,18 @@ def test_the_last_use_is_written_once_an_hour_at_most(desk: Desk) -> None:
     assert desk.clock.at_ms - key.used_at_ms <= HOUR_MS
 
 
+def test_a_process_that_has_read_the_key_long_ago_writes_no_use_within_the_hour_of_anothers(desk: Desk) -> None:
+    """Each process knows the key as it read it: the store says whether a use has been noted since."""
+    _, text = desk.make()
+    (before,) = keys.list_keys(desk.ports, "payments")
+    desk.show(text)
+    for passed_ms in (SECOND_MS, HOUR_MS - 1, HOUR_MS):
+        write = api_keys.use(before, desk.clock.at_ms + passed_ms)
+        assert write is not None
+        noted = desk.ports.store.commit([write])
+        assert isinstance(noted, Committed if passed_ms == HOUR_MS else Refused), passed_ms
+
+
 def test_a_use_that_cannot_be_written_costs_nobody_the_call(desk: Desk) -> None:
     _, text = desk.make()
     desk.store.refused = [Throttled("slow down")]

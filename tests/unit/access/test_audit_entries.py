@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
+from tickwork.api.cursors import to_cursor
 from tickwork.api.gate import KeyGate
 from tickwork.core.access.actors import LOCAL
 from tickwork.core.access.entries import Entry, Head, digest_of
@@ -278,7 +279,14 @@ def test_the_audit_is_paged_by_places_and_bounded_in_time(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [{"object": "nightly"}, {"object": "job:"}, {"object": "job:a|b"}, {"cursor": "x"}, {"since": "yesterday"}],
+    [
+        {"object": "nightly"},
+        {"object": "seal:entries"},
+        {"object": "job:"},
+        {"object": "job:a|b"},
+        {"cursor": "x"},
+        {"since": "yesterday"},
+    ],
 )
 def test_what_names_nothing_is_refused(desk: Desk, query: dict[str, str]) -> None:
     status, _ = desk.api.call("GET", "/audit", **{"team": "payments", **query})
@@ -290,6 +298,22 @@ def test_a_cursor_of_another_teams_audit_is_none_of_this(desk: Desk) -> None:
         desk.do("POST", "/jobs", {**JOB, "name": name, "team": "shop"})
     cursor = desk.api.call("GET", "/audit", team="shop", limit="1")[1]["cursor"]
     status, answer = desk.api.call("GET", "/audit", team="payments", cursor=cursor)
+    assert (status, answer["errors"][0]["field"]) == (422, "cursor")
+
+
+@pytest.mark.parametrize(
+    ("path", "position"),
+    [
+        ("/audit", [1, "payments:job:a", "!"]),
+        ("/audit", [1, "payments:job:a", "zz"]),
+        ("/audit:verify", ["nowhere", 0, "-", "-"]),
+        ("/audit:verify", ["seals", 0, "-", "!"]),
+        ("/audit:verify", ["entries", 1, "shop:job:a", "1793318400000#0000000001#aaaaaaaa"]),
+        ("/audit:verify", ["job", 0, "-", "shop:a"]),
+    ],
+)
+def test_a_cursor_that_no_page_gave_is_refused(desk: Desk, path: str, position: list[Any]) -> None:
+    status, answer = desk.api.call("GET", path, team="payments", cursor=to_cursor(position) or "")
     assert (status, answer["errors"][0]["field"]) == (422, "cursor")
 
 

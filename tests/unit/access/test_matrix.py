@@ -17,6 +17,7 @@ import pytest
 from tests.support.doors import Authorizer, asked, signed_by
 from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
+from tests.support.issuers import Desk, claims, issuer, token
 from tests.support.queues import WorldQueue
 from tickwork.api.gate import DeployedGate, Gate, KeyGate, OpenGate
 from tickwork.api.matrix import ANYBODY, MATRIX, OWNERS, Grant, Place
@@ -27,7 +28,9 @@ from tickwork.core.access.actors import LOCAL, ROLES, Role, parse_rules
 from tickwork.core.instants import DAY_MS, parse_iso
 from tickwork.core.ledger.tables import ALL_TABLES, KEYS
 from tickwork.flows.access import keys
+from tickwork.flows.access.authenticating import KnownKeys, SeenKeys
 from tickwork.flows.access.keys import Wanted
+from tickwork.flows.access.tokens import Credentials, Tokens
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
@@ -63,6 +66,7 @@ class Stage:
     def _things(self, team: str) -> dict[str, str]:
         target = {"pool": "default", "handler": "h"}
         self.do("PUT", f"/teams/{team}", {"contact": f"ann of {team}"})
+        self.do("PUT", f"/teams/{team}/pools/own", {})
         self.do("PUT", f"/calendars/{team}:days", {"dates": ["2026-12-25"]})
         self.do("POST", "/jobs", {"team": team, "name": "nightly", "schedule": SCHEDULE, "target": target})
         timer = self.do("POST", "/timers", {"team": team, "delay_s": 600, "target": target})
@@ -73,6 +77,7 @@ class Stage:
         ref = next(run["ref"] for run in self.do("GET", "/runs", team=team)["runs"] if run["job_id"] == due["timer_id"])
         return {
             "team": team,
+            "name": "own",
             "job_id": f"{team}:nightly",
             "timer_id": timer["timer_id"],
             "run": due["timer_id"],
@@ -85,6 +90,10 @@ class Stage:
         team = "platform" if role == "platform" else OWN
         pools = ("default",) if role == "worker" else ()
         return keys.create_key(self.ports, Wanted(team, role, self._end(), "", pools), LOCAL)[1]
+
+    def tokens(self, keys: SeenKeys, rules: str) -> Credentials:
+        """What a process takes, where an issuer is configured."""
+        return Credentials(keys, Tokens(issuer(rules), Desk()))
 
     def _end(self) -> int:
         return self.ports.clock.now_ms() + DAY_MS
@@ -132,6 +141,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "lease_runs": {"worker": "w", "max": 10},
         "create_key": {"team": team, "role": "viewer"},
         "rotate_key": {},
+        "put_pool": {"shared_with": ["web"], "version": 1},
+        "test_routes": {},
         "put_team": {"contact": "bob", "version": 1},
         "adopt_teams": {"contact": "ann"},
     }
@@ -141,24 +152,27 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
     return path, bodies.get(route.name), {"team": team} if "team" in route.query.model_fields else {}
 
 
-DOORS = ("key", "iam", "local", "none")
+DOORS = ("key", "jwt", "iam", "local", "none")
 
 
 def api_for(stage: Stage, door: str, role: Role) -> ApiUnderTest:
-    """The API as somebody of a role finds it: by his key at the second door, by his principal at the first, on this
-    machine, or with nothing."""
+    """The API as somebody of a role finds it: by his key or a token at the second door, by his principal at the first,
+    on this machine, or with nothing."""
     team = "platform" if role == "platform" else OWN
     pools = ":default" if role == "worker" else ""
     gates: Mapping[str, Gate] = {
         "key": DeployedGate(()),
+        "jwt": DeployedGate((), stage.tokens(KnownKeys(), f"groups=him=>{team}/{role}{pools}")),
         "iam": DeployedGate(parse_rules(f"Him=>{team}/{role}{pools}")),
         "local": OpenGate(),
         "none": KeyGate(),
     }
     api = ApiUnderTest(stage.ports, gates[door])
-    if door == "key":
-        api.headers = {"authorization": f"Bearer {stage.keys[role]}"}
-        admitted = Authorizer(stage.ports).answer(asked(api.headers["authorization"]))
+    if door in ("key", "jwt"):
+        shown = stage.keys[role] if door == "key" else token(claims(stage.ports.clock.now_ms(), groups=["him"]))
+        api.headers = {"authorization": f"Bearer {shown}"}
+        authorizer = Authorizer(stage.ports, lambda keys: stage.tokens(keys, f"groups=him=>{team}/{role}{pools}"))
+        admitted = authorizer.answer(asked(api.headers["authorization"]))
         assert admitted["isAuthorized"]
         api.authorizer = {"lambda": admitted["context"]}
     if door == "iam":
@@ -170,7 +184,7 @@ def api_for(stage: Stage, door: str, role: Role) -> ApiUnderTest:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_the_matrix_holds(route: AnyRoute, door: str) -> None:
     """Each role and each team in turn; roles that change nothing of the question are asked once."""
-    for role in ROLES if door in ("key", "iam") else ROLES[:1]:
+    for role in ROLES if door in ("key", "jwt", "iam") else ROLES[:1]:
         for team in TARGETS:
             _ask(untouched(), route, door, role, team)
 

@@ -75,7 +75,7 @@ def test_a_team_is_kept_and_shown_as_it_was_written() -> None:
         "runbook": "https://wiki.example.org/payments",
         "routes": [
             {"kind": "webhook", "address": "https://hooks.example.org/p"},
-            {"kind": "topic", "address": "arn:aws:sns:eu-west-1:123456789012:payments"},
+            {"kind": "topic", "address": "arn:aws:sns:eu-west-1:123456789012:env-pager-payments"},
             {"kind": "email", "address": "ann@example.org"},
         ],
         "defaults": {"lease_s": 60, "retry_policy": {"max_attempts": 3}},
@@ -85,9 +85,11 @@ def test_a_team_is_kept_and_shown_as_it_was_written() -> None:
     }
     world = World()
     shown = world.create(**content)
+    untested = {"state": "untested", "tested_at": None, "detail": None}
     bounds = dict.fromkeys(("creates_per_s", "pending_timers", "jobs", "payload_bytes", "keys"))
     assert {name: shown[name] for name in content} == content | {"quotas": bounds | content["quotas"]}  # type: ignore[operator]
-    assert world.api.call("GET", "/teams/payments") == (200, shown)
+    routes = [one | untested for one in shown["routes"]]
+    assert world.api.call("GET", "/teams/payments") == (200, shown | {"routes": routes})
     assert world.api.call("GET", "/teams")[1]["teams"] == [shown]
 
 
@@ -106,6 +108,10 @@ def test_the_same_content_again_changes_nothing_and_other_content_names_the_vers
     [
         ({"routes": [{"kind": "webhook", "address": "http://10.0.0.1/x"}]}, "routes.0.address"),
         ({"routes": [{"kind": "topic", "address": "arn:aws:sqs:eu-west-1:123456789012:q"}]}, "routes.0.address"),
+        (
+            {"routes": [{"kind": "topic", "address": "arn:aws:sns:eu-west-1:123456789012:env-pager-shop"}]},
+            "routes.0.address",
+        ),
         ({"routes": [{"kind": "email", "address": "ann"}]}, "routes.0.address"),
         ({"shared": [{"resource": "a b", "teams": ["shop"]}]}, "shared.0"),
         ({"weight": 0}, "weight"),

@@ -111,3 +111,19 @@ def test_the_platforms_calendars_are_read_and_not_written() -> None:
     assert may_read(CALENDARS, key, OURS)
     assert not may_touch(CALENDARS, key, OURS)
     assert not may_read(JOBS, {"job_id": "platform:nightly"}, OURS)
+
+
+@pytest.mark.parametrize("owner", ["platform", THEIRS])
+def test_what_may_be_read_may_not_be_written_for_that(both: MemoryStore, owner: str) -> None:
+    key: Item = {"calendar_id": f"{owner}:holidays"}
+    both.commit([Put(CALENDARS, key | {"version": 1}, Anyway("set up"))])
+    for store in (WalledStore(both, OURS), WalledStore(both, OURS, sees_calendars=True)):
+        writes = (
+            Put(CALENDARS, key | {"version": 2}, Anyway("x")),
+            Update(CALENDARS, key, Anyway("x"), set={"version": 2}),
+            Delete(CALENDARS, key, Anyway("x")),
+        )
+        for write in writes:
+            with pytest.raises(NotFound):
+                store.commit([write])
+    assert both.get(CALENDARS, key) == key | {"version": 1}

@@ -49,12 +49,29 @@ COMMANDS: dict[str, list[str]] = {
     "keys list": ["--team", "payments"],
     "keys rotate": ["KEY"],
     "keys revoke": ["KEY"],
-    "teams create": ["billing", "--contact", "ann", "--route", "email=ann@example.org", "--quota", "jobs=5"],
+    "audit verify": ["--team", "payments"],
+    "teams create": [
+        "billing",
+        "--contact",
+        "ann",
+        "--route",
+        "email=ann@example.org",
+        "--quota",
+        "jobs=5",
+        "--pool",
+        "x",
+    ],
     "teams set": ["hostile", "--runbook", "r", "--quota", "jobs=none", "--quota", "keys=3"],
     "teams show": ["hostile"],
     "teams list": [],
+    "teams test": ["hostile"],
     "teams delete": ["spare"],
     "teams adopt": ["--dry-run"],
+    "pools create": ["hostile:fast", "--worker", "lambda", "--timeout", "60", "--share", "spare"],
+    "pools list": ["--team", "hostile"],
+    "pools show": ["hostile:own"],
+    "pools share": ["hostile:own", "--with", "spare"],
+    "pools delete": ["hostile:own"],
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
@@ -111,6 +128,7 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     timer = client.post("/timers", {"team": "payments", "delay_s": 500, "target": {"pool": "payments", "handler": "x"}})
     for team in ("hostile", "spare"):
         client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
+    client.call("PUT", "/teams/hostile/pools/own", {})
     client.call("PUT", "/calendars/payments:days", {"dates": ["2026-12-25"]})
     content = tmp_path / "days.json"
     content.write_text('{"dates": ["2026-12-25"]}')

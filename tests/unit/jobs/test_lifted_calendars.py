@@ -70,6 +70,19 @@ def test_what_is_due_between_the_change_and_the_reconciler_runs_late_and_is_not_
     assert [held.told["scheduled_at"] for held in world.worked.starts] == [iso(NOW_MS + 10 * MINUTE_MS)]
 
 
+def test_a_freeze_that_is_lifted_and_edited_once_more_loses_nothing_of_what_was_due_between() -> None:
+    """The first change counts: whatever came due after it was due, and the reconciler had not met it yet."""
+    world = World()
+    world.must("PUT", "/calendars/shop:closed", WINTER)
+    job(world)
+    world.go_to(NOW_MS + 9 * MINUTE_MS, world.work)
+    world.must("PUT", "/calendars/shop:closed", SOME_DAY | {"version": 1})
+    world.at_ms = NOW_MS + 11 * MINUTE_MS
+    world.must("PUT", "/calendars/shop:closed", {"dates": ["2027-12-25"], "version": 2})
+    world.go_to(NOW_MS + 16 * MINUTE_MS, world.work)
+    assert [held.told["scheduled_at"] for held in world.worked.starts] == [iso(NOW_MS + 10 * MINUTE_MS)]
+
+
 def test_a_job_that_has_never_run_waits_no_longer_than_its_calendar() -> None:
     world = World()
     world.must("PUT", "/calendars/shop:closed", WINTER)
@@ -112,9 +125,9 @@ def test_a_calendar_of_an_older_version_without_its_time_is_met_as_it_was() -> N
     world = World()
     world.must("PUT", "/calendars/shop:closed", WINTER)
     job(world)
-    changed = {"version": 2, "spec": SOME_DAY}
-    at = {"calendar_id": "shop:closed"}
-    world.store.commit([Update(CALENDARS, at, Anyway("x"), set=changed, remove=("changed_at_ms",))])
+    world.must("PUT", "/calendars/shop:closed", SOME_DAY | {"version": 1})
+    for name in ("shop:closed", "shop:closed@2"):
+        world.store.commit([Update(CALENDARS, {"calendar_id": name}, Anyway("x"), remove=("changed_at_ms",))])
     world.go(305)
     assert world.must("GET", JOB)["next"], "it is planned, as ever"
 

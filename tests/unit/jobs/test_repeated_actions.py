@@ -92,15 +92,34 @@ def test_a_pause_repeated_when_its_job_has_finished_is_the_first_one(api: ApiUnd
 
 
 def test_a_new_pause_of_a_finished_job_is_not_taken_for_one_that_was_resumed(api: ApiUnderTest, ports: Ports) -> None:
-    """cancelled-stays: told that the job is paused, its owner would see it run once somebody has revived it."""
+    """cancelled-stays: told that the job is paused, its owner does not see it run once somebody has revived it."""
     create_job(api, schedule={"at": "2026-10-30T00:00:20Z"})
     asked(api, "pause", **PAUSE, until="2026-10-30T00:00:10Z")
     asked(api, "resume", by="ann")
     move(ports, 70)
     windows(ports)
-    status, problem = asked(api, "pause", **PAUSE, until="2026-10-31T00:00:00Z")
+    for _ in range(2):
+        status, job = asked(api, "pause", **PAUSE, until="2026-10-31T00:00:00Z")
+        assert (status, job["status"], job["pauses"][-1]["until"]) == (200, "finished", "2026-10-31T00:00:00.000Z")
 
-    assert (status, problem["title"]) == (409, "It is too late for that")
+    revived = {"version": job["version"], "schedule": {"rate": "10 seconds"}}
+    assert api.call("PATCH", JOB, revived)[1]["status"] == "paused"
+    before = len(ready(ports))
+    move(ports, 20)
+    windows(ports)
+    assert len(ready(ports)) == before
+
+
+def test_a_pause_repeated_when_its_job_was_resumed_and_has_finished_is_granted_as_it_was(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    create_job(api, schedule={"at": "2026-10-30T00:00:20Z"})
+    asked(api, "pause", **PAUSE)
+    asked(api, "resume", by="bob")
+    move(ports, 70)
+    windows(ports)
+    assert asked(api, "pause", **PAUSE)[0] == 200
+    assert asked(api, "pause", by="ann", reason="another")[0] == 409
 
 
 # --- resuming -------------------------------------------------------------------------------------------------

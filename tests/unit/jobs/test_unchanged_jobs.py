@@ -117,3 +117,12 @@ def test_a_parked_job_is_started_again_by_what_it_says(api: ApiUnderTest, ports:
     ports.store.commit([Update(JOBS, {"job_id": "payments:rates"}, Anyway("as a window parks it"), set=parked)])
     job = change(api, schedule=HOURLY)
     assert (job["status"], job["changed"], job["next"]["scheduled_at"]) == ("active", True, "2026-10-30T01:00:00Z")
+
+
+def test_a_change_to_what_is_there_is_none_also_where_somebody_paused_the_job_meanwhile(api: ApiUnderTest) -> None:
+    create_job(api, **WHOLE)
+    change(api, tolerance_s=60)
+    api.call("POST", f"{JOB}/pause", {"by": "ann", "reason": "x"})
+    told = [api.call("PATCH", JOB, {"version": version, "tolerance_s": 60}) for version in (1, 2, 3)]
+    assert [(status, job["version"]) for status, job in told] == [(200, 3)] * 3
+    assert [job["changed"] for _, job in told] == [True, False, False], "the first is what made it so, once more"

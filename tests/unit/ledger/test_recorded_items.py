@@ -23,6 +23,7 @@ from tickwork.api.jobs.views import job_view
 from tickwork.api.runs.views import run_view
 from tickwork.core.access.api_keys import ApiKey
 from tickwork.core.access.entries import Entry
+from tickwork.core.access.seals import Seal
 from tickwork.core.dispatch import backlog, chain, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
@@ -59,8 +60,10 @@ def _kind_of(table: str, item: Item) -> type[Record]:
         return Retry if "run_ref" in item else Run
     if table == "resources":
         return Breaker if item["slot"] == "breaker" else Slot
+    if table == "audit":
+        return Seal if "lines" in item else Entry
     kinds: dict[str, type[Record]] = {"jobs": Job, "leases": SliceLease, "set_aside": SetAside}
-    return (kinds | {"job_versions": JobVersion, "keys": ApiKey, "audit": Entry})[table]
+    return (kinds | {"job_versions": JobVersion, "keys": ApiKey})[table]
 
 
 RECORDS = [

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.support.http import ApiUnderTest
+from tests.support.worlds import move
 from tests.unit.lists.stage import Stage, flat, refs
 from tickwork.core.instants import DAY_MS, HOUR_MS, iso
 from tickwork.core.ledger.keys import DEAD_SPREAD
-from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.tables import BAD_ENDS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Update
 from tickwork.flows.access.walled import WalledStore
 from tickwork.flows.ledger.merging import READS_MAX, ROWS_MAX
@@ -182,3 +183,14 @@ def test_the_order_of_ends_is_for_what_did_not_end_well() -> None:
     assert stage.api.call("GET", "/runs", order="ended")[0] == 422
     assert stage.api.call("GET", "/runs", order="newest")[0] == 422
     assert stage.ok("GET", "/runs", order="ended", status="expired")["runs"] == []
+
+
+@pytest.mark.parametrize(("passed_s", "is_marked"), [(4.999, False), (5, True), (5.001, True)])
+def test_a_run_is_withdrawn_until_it_is_due_and_not_for_a_moment_longer(passed_s: float, is_marked: bool) -> None:
+    """What is cancelled from its fire time on did not run though it was due: that is what one looks for at night."""
+    stage = Stage()
+    (run,) = stage.timers(1, delay_s=5)
+    move(stage.ports, passed_s)
+    stage.cancel(run)
+    (item,) = stage.store.items(TIMERS)
+    assert (item["status"], BAD_ENDS.partition_key in item) == ("cancelled", is_marked)

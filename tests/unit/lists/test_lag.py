@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.unit.lists.stage import Stage
+from tickwork.api.runs.views import run_view
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
+from tickwork.flows.audit.history import RunView
 
 
 def attempt(stage: Stage, run: dict[str, Any], outcome: str, dispatched_at_ms: int, **of_retry: Any) -> dict[str, Any]:
@@ -44,3 +50,22 @@ def test_a_lapsed_lease_that_is_taken_over_is_no_late_retry() -> None:
         stage.after(600)
     found = shown(stage, run)
     assert (found["attempt"], found["lag_s"], found["start_lag_s"], found["retry_lag_s"]) == (2, 1.0, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "started_ms", "retry_ms", "status", "late_s"),
+    [
+        (2, 90_500, 90_000, "running", 0.5),
+        (2, 90_000, 90_000, "succeeded", 0.0),
+        (1, 90_500, 90_000, "running", None),  # its first start had waited for the end of a freeze
+        (2, 90_500, 0, "running", None),
+        (2, 89_999, 90_000, "running", None),
+        (2, 90_500, 90_000, "waiting", None),
+    ],
+)
+def test_only_a_retry_is_late_as_a_retry(
+    attempt: int, started_ms: int, retry_ms: int, status: str, late_s: float | None
+) -> None:
+    key = LedgerKey("main", 0, 60_000, "pay", "nightly", 60_000)
+    run = Run(key, status=status, attempt=attempt, started_at_ms=started_ms, retry_at_ms=retry_ms)
+    assert run_view(RunView(run, status))["retry_lag_s"] == late_s

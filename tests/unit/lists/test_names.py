@@ -7,7 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.unit.lists.stage import Stage
+from tests.support.fakes import KeptSignals
+from tests.support.worlds import move
+from tests.unit.lists.stage import TEAM, Stage
+from tickwork.core.instants import iso, parse_iso
 from tickwork.core.ledger.tables import TIMERS
 
 
@@ -122,3 +125,74 @@ def test_a_job_that_nobody_registered_is_an_error_and_no_empty_list() -> None:
     assert stage.ok("GET", "/jobs/pay:nightly/runs", status="dead")["runs"] == []
     stage.ok("DELETE", "/jobs/pay:nightly")
     assert stage.ok("GET", "/jobs/pay:nightly/runs", status="dead")["runs"] == []
+
+
+@pytest.mark.parametrize(
+    "name", [f"{TEAM}:nightly@2020-01-01T00:00:00Z", f"{TEAM}:nobody@2026-10-30T00:01:00Z", "x", "f" * 32]
+)
+def test_of_several_runs_to_replay_the_one_that_is_none_is_told_by_its_place(name: str) -> None:
+    stage = Stage()
+    (dead,) = stage.timers(1)
+    stage.after(1)
+    stage.kill(dead)
+    body = {"team": TEAM, "runs": [dead["timer_id"], name], "reason": "again"}
+    status, problem = stage.api.call("POST", "/dead-letters:replay", body)
+    assert status in (404, 422)
+    assert problem["errors"][0]["field"].startswith("runs.1")
+    assert stage.ok("GET", f"/runs/{dead['timer_id']}")["status"] == "dead", "nothing is done of such a request"
+
+
+@pytest.mark.parametrize("off_s", [-60, -1, 1, 60])
+def test_a_timers_id_with_another_time_than_its_own_names_nothing(off_s: int) -> None:
+    stage = Stage()
+    (made,) = stage.timers(1, delay_s=5)
+    other = iso(parse_iso(made["scheduled_at"]) + off_s * 1_000)
+    assert stage.api.call("GET", f"/runs/{made['timer_id']}@{other}")[0] == 404
+    assert stage.api.call("GET", f"/runs/{made['timer_id']}@{made['scheduled_at']}")[0] == 200
+
+
+def test_of_several_items_of_one_instant_the_name_means_the_one_that_ran() -> None:
+    """Made anew with another tolerance the occurrence lies elsewhere, and the one that was given up is still there."""
+    stage = Stage()
+    schedule = {"cron": "10 * * * *"}
+    body = {"team": TEAM, "name": "often", "schedule": schedule, "target": {"pool": "default", "handler": "h"}}
+    for tolerance_s in (1_700, 7, 0):
+        exact = {} if tolerance_s else {"exact_reason": "the test counts"}
+        stage.ok("POST", "/jobs", body | {"tolerance_s": tolerance_s} | exact)
+        if tolerance_s:
+            stage.ok("DELETE", f"/jobs/{TEAM}:often")
+    stage.after(601)
+    stage.ok("DELETE", f"/jobs/{TEAM}:often")
+    stage.ok("POST", "/jobs", body | {"schedule": {"cron": "0 3 * * *"}})  # it knows nothing of the ones before
+    at = "2026-10-30T00:10:00Z"
+    shown = [one for one in stage.listed(f"/jobs/{TEAM}:often/runs") if one["scheduled_at"] == at]
+    assert sorted(one["status"] for one in shown) == ["cancelled", "cancelled", "queued"]
+    assert stage.ok("GET", f"/runs/{TEAM}:often@{at}")["status"] == "queued"
+
+
+def test_a_retry_is_shown_in_its_run_and_is_no_fault_of_the_list() -> None:
+    stage = Stage()
+    (made,) = stage.timers(1)
+    stage.after(1)
+    token = stage.ok("POST", "/runs:start", {"worker": "w", "runs": [{"ref": made["ref"], "claim": "claim-of-this-1"}]})
+    entry = {"ref": made["ref"], "token": token["runs"][0]["token"], "outcome": "failed", "error": "boom"}
+    stage.ok("POST", "/runs:complete", {"runs": [entry]})
+    move(stage.ports, 120)
+    assert [one["status"] for one in stage.listed("/runs", team=TEAM, since="2026-10-30T00:00:00Z")] == ["waiting"]
+    signals = stage.ports.signals
+    assert isinstance(signals, KeptSignals)
+    assert [action for action, _ in signals.lines if "unreadable" in action] == []
+
+
+def test_counting_what_would_be_replayed_counts_the_dead_alone() -> None:
+    stage = Stage()
+    dead, queued = stage.timers(2)
+    stage.after(1)
+    stage.kill(dead)
+    (pending,) = stage.timers(1, delay_s=60)
+    runs = [dead["timer_id"], queued["timer_id"], pending["ref"], dead["ref"]]
+    body = {"team": TEAM, "runs": runs, "reason": "again", "dry_run": True}
+    counted = stage.ok("POST", "/dead-letters:replay", body)
+    assert (counted["matched"], [one["ref"] for one in counted["runs"]]) == (1, [dead["ref"]])
+    done = stage.ok("POST", "/dead-letters:replay", body | {"dry_run": False})
+    assert (done["replayed"], len(done["runs"])) == (1, 3)

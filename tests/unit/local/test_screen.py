@@ -13,8 +13,8 @@ from tickwork.local.plain import plain
 from tickwork.local.screen import Screen
 
 RUN = {
-    "run_id": "r1", "job_id": "payments:nightly", "team": "payments", "fire_at": "2026-12-01T02:00:00Z", "attempt": 1,
-    "status": "skipped", "reason": None, "start_lag_s": 0.5,
+    "run_id": "r1", "occurrence": "payments:nightly@2026-12-01T02:00:00Z", "fire_at": "2026-12-01T02:00:00Z",
+    "attempt": 1, "status": "skipped", "reason": None, "start_lag_s": 0.5,
 }  # fmt: skip
 
 
@@ -53,11 +53,11 @@ def test_a_reason_is_shown_as_it_was_written_and_as_one_row(text: str) -> None:
     assert len(found.splitlines()) == 1
 
 
-@pytest.mark.parametrize("field", ["job_id", "team", "reason", "status"])
+@pytest.mark.parametrize("field", ["occurrence", "reason", "status"])
 def test_every_text_of_a_run_is_only_text_on_a_terminal(field: str) -> None:
     clean = shown([RUN | {"reason": "x"}], is_terminal=True)
     found = shown([RUN | {"reason": "x"} | {field: f"a~b{ALL_AT_ONCE}"}], is_terminal=True)
-    assert "[bold" in found or field == "team" or field == "job_id"
+    assert "[bold" in found
     assert set(orders_in(found)) <= set(orders_in(clean)), "only the orders with which rich draws"
     assert "\x1b]" not in found
     assert len(found.splitlines()) == len(clean.splitlines())
@@ -99,3 +99,12 @@ def test_what_to_try_next_shows_the_key_only_where_one_is_asked_for() -> None:
         asked = [line for line in file.getvalue().splitlines() if "TICKWORK_API_KEY" in line]
         assert len(asked) == (3 if key else 0), "the export, and the two calls by curl"
         assert "tw_payments_x" not in file.getvalue()
+
+
+TIMER = "payments:t~main~0001~1793318401~8c5c0e62fa878924440c"
+
+
+@pytest.mark.parametrize("name", [RUN["occurrence"], TIMER])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_each_run_is_shown_by_a_name_that_commands_take(name: str, is_terminal: bool) -> None:
+    assert name in shown([RUN | {"occurrence": name}], is_terminal=is_terminal)

@@ -12,9 +12,9 @@ from tests.support.runs_world import World
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.tables import RESOURCES, TIMERS
-from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy
+from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Update
-from tickwork.core.runs.attempts import Declined
+from tickwork.core.runs.attempts import Declined, StartRequest, Try, decide_start
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import cancelling, dead_letters, worker_calls
 from tickwork.flows.runs.finishing import Ended
@@ -237,6 +237,31 @@ def test_the_slots_of_a_job_that_may_go_on_are_free_when_it_cannot_any_more(worl
     standing = world.run(holder)
     assert (standing.status, world.outcomes(holder)) == (lifecycle.WAITING, ["interrupted"])
     assert standing.retry_at_ms <= world.clock.at_ms + 1_000, "it waits for no backoff"
+
+
+def test_a_cancelled_run_whose_job_may_go_on_has_not_ended_and_keeps_its_slots_until_it_cannot(world: World) -> None:
+    limit = (Resource("db", 1),)
+    holder, waiter = world.timer(resources=limit), world.timer(resources=limit)
+    run = world.must_start(holder, lease_s=900)
+    cancelling.cancel_run(world.ports, holder, "not wanted")
+    assert give(world, holder, run.token, 5) == Ended(lifecycle.RUNNING)
+    assert isinstance(world.start(waiter), Declined), "its job may still use what the slot stands for"
+    world.after(5)
+    world.must_start(waiter)
+    assert world.run(holder).status == lifecycle.CANCELLED
+
+
+def test_the_next_attempt_stands_in_the_ledger_without_the_slots_of_the_last(world: World) -> None:
+    """Whatever the definition asks for by then: what it holds is what it has taken."""
+    key = world.timer(resources=(Resource("db", 1),))
+    world.must_start(key, lease_s=30)
+    world.after(31)
+    lapsed, request = world.run(key), StartRequest(key, "claim-of-the-next", "w2", 60)
+    assert lapsed.slots
+    decided = decide_start(lapsed, request, Work("default", "job"), world.clock.at_ms, 86_400)
+    assert isinstance(decided, Try)
+    world.store.commit(decided.writes)
+    assert (world.run(key).attempt, world.run(key).slots) == (2, ())
 
 
 # --- over HTTP ----------------------------------------------------------------------------------------------------

@@ -186,3 +186,39 @@ def test_a_run_released_while_its_heartbeat_is_under_way_is_another_s_at_once(
     setattr(told, where, usual)
     assert world.run(parse_ref(run["ref"])).is_handed_back
     assert [one["attempt"] for one in leased(api)] == [2]
+
+
+# --- what becomes of the message ----------------------------------------------------------------------------------
+
+
+def entry_of(run: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {name: run[name] for name in ("ref", "token", "receipt")} | more
+
+
+def test_a_late_completion_leaves_the_message_to_the_attempt_that_has_the_run(world: World, queue: WorldQueue) -> None:
+    """It is what brings the run again when that one's worker dies."""
+    api = ApiUnderTest(world.ports)
+    world.timer()
+    world.scan()
+    (late,) = leased(api)
+    world.after(902)
+    (second,) = leased(api)
+    _, answer = api.call("POST", "/runs:complete", {"runs": [entry_of(late, outcome="succeeded")]})
+    assert (answer["runs"][0]["reason"], answer["runs"][0]["discard"]) == ("stale_token", False)
+    world.after(902)
+    assert [run["token"] for run in leased(api)] == [second["token"] + 1]
+
+
+def test_nobody_is_shown_the_message_of_a_job_that_may_go_on_before_it_cannot(world: World, queue: WorldQueue) -> None:
+    api = ApiUnderTest(world.ports)
+    world.timer()
+    world.scan()
+    (run,) = leased(api)
+    api.call("POST", "/runs:release", {"runs": [entry_of(run, stops_in_s=5)]})
+    (handle,) = queue.receives
+    for _ in range(4):
+        world.after(1)
+        assert leased(api) == []
+    assert queue.receives[handle] == 1, "whoever was shown it would hide it, and count a receive"
+    world.after(1)
+    assert [one["attempt"] for one in leased(api)] == [2]

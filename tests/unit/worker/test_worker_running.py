@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from tests.support.worker_bench import Bench, message, receipt, refused, unreachable
 from tickwork.worker import App, Context, FailPermanently, LeaseLost, RetryLater, RunCancelled
+from tickwork.worker.calling import call_job
 
 
 def bench_with(function: Callable[..., Any], **options: Any) -> Bench:
@@ -259,6 +260,13 @@ def test_a_job_that_ends_well_after_its_lease_was_lost_is_not_completed() -> Non
     bench.run_all()
     assert outcomes(bench) == []
     assert bench.sqs.deleted == []
+
+
+def test_what_became_of_a_job_whose_lease_was_lost_is_nobodys_to_report() -> None:
+    """W3: whoever reports outcomes, in a process or in a function, is not handed one."""
+    bench = bench_with(lambda ctx: bench.active[0].call.flag.set(LeaseLost))
+    bench.take(message())
+    assert call_job(bench.app, bench.active[0]) is None
 
 
 # --- cancels ------------------------------------------------------------------------------------------------------

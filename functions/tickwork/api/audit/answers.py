@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from tickwork.api.answers import Moment, Reached
+from tickwork.api.answers import Cursor, Moment, Reached
 
 
 class FieldChanged(TypedDict):
@@ -50,3 +50,32 @@ class EntriesPage(Reached):
     """Entries, newest first."""
 
     entries: list[EntryShown]
+
+
+class FindingShown(TypedDict):
+    """Something in an audit that is not as it was written."""
+
+    kind: str
+    """`edited`, `removed`, `forked`, `wrong_head`: the service leaves none of these behind by itself. `unrecorded`: a
+    change without an entry, as an older version makes them. `unfinished`: a call whose result nobody has written."""
+    is_broken: bool
+    """Whether it is one of the first four."""
+    object: str
+    """Of what: `job:nightly`, `call:...`, or `seal:entries`."""
+    entry: str
+    """Which entry, or seal: its stream, and its place in that."""
+    detail: str
+
+
+class VerifyAnswer(TypedDict):
+    """A page of a verification: follow the cursor to its end."""
+
+    team: str
+    findings: list[FindingShown]
+    checked: dict[str, int]
+    """How many `seals`, `entries` and `objects` this page has looked at."""
+    sealed_through: Moment | None
+    """Up to then all that the audit had gained is sealed; what is younger is held by its chains alone."""
+    seal: str
+    """The last seal, as the reconciler's log has it too."""
+    cursor: Cursor

@@ -7,14 +7,14 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from tickwork.api.fields import InstantMs, TeamPage
+from tickwork.api.fields import InstantMs, Query, Team, TeamPage
 from tickwork.core.errors import InvalidField
 
 _OBJECT = re.compile(r"[a-z]{1,20}:[a-z0-9][a-z0-9._-]{0,62}", re.ASCII)
 
 
 def _object(text: str) -> str:
-    if text and not _OBJECT.fullmatch(text):
+    if text and (not _OBJECT.fullmatch(text) or text.startswith("seal:")):
         raise InvalidField(
             f"{text[:80]!r} names nothing of a team",
             field="object",
@@ -37,3 +37,12 @@ class AuditQuery(TeamPage):
     """From then on."""
     until: InstantMs | None = None
     """Before then."""
+
+
+class VerifyQuery(Query):
+    """Whose audit to verify."""
+
+    team: Team
+    """Whose."""
+    cursor: str | None = None
+    """Where the last page ended."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from tickwork.api.audit.answers import EntriesPage
-from tickwork.api.audit.bodies import AuditQuery
-from tickwork.api.audit.views import entry_view
+from tickwork.api.audit.answers import EntriesPage, VerifyAnswer
+from tickwork.api.audit.bodies import AuditQuery, VerifyQuery
+from tickwork.api.audit.views import entry_view, finding_view
 from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
 from tickwork.api.fields import NoBody
 from tickwork.api.routing import Call, Route
 from tickwork.core.instants import LATEST_INSTANT_MS, iso_ms
-from tickwork.core.ledger.keys import entry_stream
-from tickwork.flows.audit import entries
+from tickwork.core.ledger.keys import entry_stream, is_entry_place
+from tickwork.flows.audit import entries, verifying
 from tickwork.flows.audit.entries import EntryPlace, Wanted
+from tickwork.flows.audit.findings import VerifyPlace
 
 
 def list_audit(call: Call[NoBody, AuditQuery]) -> tuple[int, EntriesPage]:
@@ -41,9 +42,45 @@ def _after(cursor: str | None, wanted: Wanted) -> EntryPlace | None:
     if found is None:
         return None
     place = EntryPlace(*found)
-    if place.stream.partition(":")[0] != wanted.team or wanted.stream not in ("", place.stream):
+    is_of_list = place.stream.partition(":")[0] == wanted.team and wanted.stream in ("", place.stream)
+    if not is_of_list or not is_entry_place(place.place):
         raise not_a_cursor()
     return place
 
 
-ROUTES = (Route("GET", "/audit", list_audit, NoBody, AuditQuery, EntriesPage),)
+def verify_audit(call: Call[NoBody, VerifyQuery]) -> tuple[int, VerifyAnswer]:
+    """Verify a team's audit, page by page: entries that were edited or removed, and changes that left none."""
+    team = call.query.team
+    found = verifying.verify_audit(call.ports, team, _verify_place(call.query.cursor, team))
+    after, through_ms = found.after, found.sealed.through_ms
+    return 200, {
+        "team": team,
+        "findings": [finding_view(one) for one in found.findings],
+        "checked": {"seals": found.seals, "entries": found.entries, "objects": found.things},
+        "sealed_through": iso_ms(through_ms) if through_ms else None,
+        "seal": found.sealed.head,
+        "cursor": to_cursor([after.phase, after.at_ms, after.stream or NONE, after.place or NONE]) if after else None,
+    }
+
+
+NONE = "-"
+
+
+def _verify_place(cursor: str | None, team: str) -> VerifyPlace | None:
+    found: tuple[str, int, str, str] | None = from_cursor(cursor, str, int, str, str)
+    if found is None:
+        return None
+    phase, at_ms, *rest = found
+    stream, place = ("" if text == NONE else text for text in rest)
+    if phase not in verifying.PHASES or (stream and stream.partition(":")[0] != team):
+        raise not_a_cursor()
+    is_entry = phase in (verifying.SEALS, verifying.ENTRIES)
+    if place and not (is_entry_place(place) if is_entry else place.partition(":")[0] == team):
+        raise not_a_cursor()
+    return VerifyPlace(phase, at_ms, stream, place)
+
+
+ROUTES = (
+    Route("GET", "/audit", list_audit, NoBody, AuditQuery, EntriesPage),
+    Route("GET", "/audit:verify", verify_audit, NoBody, VerifyQuery, VerifyAnswer),
+)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tickwork.api.audit.answers import EntryShown, FieldChanged
+from tickwork.api.audit.answers import EntryShown, FieldChanged, FindingShown
 from tickwork.core.access.entries import CALL, Entry
 from tickwork.core.instants import iso_ms
+from tickwork.flows.audit.findings import BROKEN, Finding
 
 _PLAIN = ("role", "address", "agent", "request_id", "version_before", "version")
 
@@ -36,3 +37,13 @@ def _changed(name: str, pair: Any) -> FieldChanged:
     """What a newer version tells in another way is shown as what came of it."""
     before, after = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (None, pair)
     return {"field": name, "before": before, "after": after}
+
+
+def finding_view(finding: Finding) -> FindingShown:
+    return {
+        "kind": finding.kind,
+        "is_broken": finding.kind in BROKEN,
+        "object": finding.stream.partition(":")[2],
+        "entry": f"{finding.stream}|{finding.place}",
+        "detail": finding.detail,
+    }

@@ -26,7 +26,7 @@ def put_calendar(call: Call[CalendarIn, NoQuery]) -> tuple[int, CalendarShown]:
     if call.body.version is None:
         registry.check_team(call.ports, team)
     item = calendars.put_calendar(call.ports, team, name, spec, call.body.version)
-    registry.note_teams(call.ports, [team])
+    registry.note_unregistered(call.ports, [team])
     return 200, _view(item)
 
 

@@ -71,8 +71,9 @@ def replay_dead_letters(call: Call[ReplayIn, NoQuery]) -> tuple[int, ReplayAnswe
         body.definition or dead_letters.OWN,
     )
     if body.runs is not None:
-        named = [_own(run_named(ports, name, f"runs.{i}"), body.team, f"runs.{i}") for i, name in enumerate(body.runs)]
+        named = [_own(ports, name, body.team, f"runs.{i}") for i, name in enumerate(body.runs)]
         keys = list(dict.fromkeys(named))  # a run by two of its names is one
+        keys = dead_letters.dead_of(ports, keys) if body.dry_run else keys
         return 200, _replay(ports, keys, order, None, _asked(call))
     with fields_under("filter"):
         wanted = _wanted(body.filter or DeadFilterIn())
@@ -121,8 +122,11 @@ def _outcome(one: Replayed) -> ReplayedRun:
     return answer
 
 
-def _own(key: LedgerKey, team: str, field: str) -> LedgerKey:
-    if key.team != team or key.kind:
+def _own(ports: Ports, name: str, team: str, field: str) -> LedgerKey:
+    """The place of a run of this team; what names none is told by where it stands in the request."""
+    with fields_under(field):
+        key = run_named(ports, name, field)
+    if key.team != team:
         raise InvalidField("it is not a run of this team", field=field, remedy="give the `ref` of one of its runs")
     return key
 

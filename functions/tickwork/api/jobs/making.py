@@ -13,6 +13,7 @@ from tickwork.api.jobs.bodies import JobIn
 from tickwork.api.jobs.views import catch_up_shown
 from tickwork.api.places import fields_under
 from tickwork.api.work import shown, work_of
+from tickwork.core.access.pools import as_meant
 from tickwork.core.errors import BadSchedule, InvalidField
 from tickwork.core.jobs.definitions import CatchUp, Job
 from tickwork.core.ledger.work import Work
@@ -41,6 +42,8 @@ def asked_of(body: JobIn, *kept: object) -> Fingerprints:
 
 def _meaning(body: JobIn, given: dict[str, Any]) -> dict[str, Any]:
     meant = given | {"schedule": schedule_meaning(body.schedule, f"{body.team}:{body.name}")}
+    if body.target.pool:
+        meant["target"] = meant["target"] | {"pool": as_meant(body.target.pool, body.team)}
     if body.target.handler == body.name:
         meant["target"] = {name: value for name, value in meant["target"].items() if name != "handler"}
     if body.tolerance_s is not None and body.tolerance_s == _default_tolerance_s(meant["schedule"]):

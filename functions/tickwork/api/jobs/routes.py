@@ -13,7 +13,6 @@ from tickwork.api.jobs.answers import (
     JobAnswer,
     JobShown,
     JobsPage,
-    OccurrenceShown,
     PreviewAnswer,
     ResumedJob,
 )
@@ -29,11 +28,13 @@ from tickwork.api.jobs.bodies import (
     ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again
+from tickwork.api.jobs.previews import calendars_of, preview, why_not
 from tickwork.api.jobs.views import job_view
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
 from tickwork.api.runs.views import runs_page
+from tickwork.api.work import check_target
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
@@ -46,25 +47,22 @@ from tickwork.core.errors import (
 from tickwork.core.ids import check_slug, job_id_of, split_job_id
 from tickwork.core.instants import iso_ms, parse_iso
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import pause_at, resumed
+from tickwork.core.jobs.pauses import resumed
 from tickwork.core.schedule import (
     Schedule,
-    describe,
-    occurrences,
     parse_schedule,
     read_schedule,
     schedule_from_spec,
     starting_after_ms,
     warnings_of,
 )
-from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.access import registry
+from tickwork.flows.access.pools import check_aim
 from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.second_reading import second_reading
-from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import unended
 from tickwork.flows.runs.unended import Unended
@@ -86,9 +84,10 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
         return 200, _answer(ports, before, _warnings(ports, body.schedule, again))
     registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
+    check_target(ports, body, new.work)
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new)
-    registry.note_teams(ports, [job.team])
+    registry.note_unregistered(ports, [job.team])
     return 201 if is_new else 200, _answer(ports, job, _warnings(ports, body.schedule, schedule))
 
 
@@ -155,6 +154,8 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
 
     def revise(job: Job) -> NewJob:
         new, schedule = changed_job(job, given, ports.layout, ports.clock.now_ms())
+        if new.work.pool != job.work.pool:  # what it aims at already goes on
+            check_aim(ports, job.team, new.work.pool, (given.get("target") or {}).get("pool") or "")
         schedules[:] = [schedule]
         return new
 
@@ -164,7 +165,8 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
         )
     schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
     answer = _answer(ports, job, _warnings(ports, given.get("schedule"), schedule))
-    return 200, cast("ChangedJob", {**answer, "changed": job.version != body.version})
+    # A pause raises the version as well, and changes nothing that a job is defined by.
+    return 200, cast("ChangedJob", {**answer, "changed": (job.defined_since or job.version) > body.version})
 
 
 def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | None) -> list[str]:
@@ -193,18 +195,11 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     """Preview a job's occurrences, with what moves or skips them."""
     job = registering.get_job(call.ports, call.path["job_id"])
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
-    shown = _preview(call.ports, schedule_from_spec(job.schedule), job.team, after_ms, call.query.count)
+    schedule = schedule_from_spec(job.schedule)
+    shown = preview(schedule, calendars_of(call, schedule, job.team), after_ms, call.query.count)
     for row in shown["occurrences"]:
-        row["note"] = "; ".join(filter(None, (row["note"], _why_not(job, parse_iso(row["scheduled_at"]))))) or None
+        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, parse_iso(row["scheduled_at"]))))) or None
     return 200, shown
-
-
-def _why_not(job: Job, scheduled_at_ms: int) -> str:
-    """Why a coming occurrence will not run; empty when it will."""
-    if scheduled_at_ms in job.cancelled:
-        return "will not run: it is cancelled"
-    pause = pause_at(job.pauses, scheduled_at_ms)
-    return "" if pause is None else f"will be skipped: {pause.skip_reason}"
 
 
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:
@@ -228,7 +223,7 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
         else:
             schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=body.job_id or "")
             after_ms = starting_after_ms(schedule, now_ms)
-        return 200, _preview(call.ports, schedule, team, after_ms, body.count)
+        return 200, preview(schedule, calendars_of(call, schedule, team), after_ms, body.count)
 
 
 def _view(ports: Ports, job: Job) -> JobShown:
@@ -237,16 +232,6 @@ def _view(ports: Ports, job: Job) -> JobShown:
 
 def _answer(ports: Ports, job: Job, warnings: list[str]) -> JobAnswer:
     return cast("JobAnswer", {**_view(ports, job), "warnings": list(warnings)})
-
-
-def _preview(ports: Ports, schedule: Schedule, team: str, after_ms: int, count: int) -> PreviewAnswer:
-    names = schedule.exclusion.names if schedule.exclusion else ()
-    found = occurrences(schedule, after_ms, count, reading.resolve(ports, team, names))
-    return {
-        "description": describe(schedule),
-        "warnings": list(warnings_of(schedule)),
-        "occurrences": cast("list[OccurrenceShown]", as_rows(found)),
-    }
 
 
 _AT = (JOB_ID,)

@@ -10,6 +10,7 @@ from tickwork.api.keys.bodies import KeyIn, KeysQuery, RotateIn
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.core.access.actors import ROLES
 from tickwork.core.access.api_keys import ApiKey, check_key_id
+from tickwork.core.access.pools import resolve
 from tickwork.core.errors import Forbidden, InvalidField, NotFound, TooMany, UnknownTeam
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import DAY_MS, iso_ms
@@ -25,10 +26,15 @@ def create_key(call: Call[KeyIn, NoQuery]) -> tuple[int, NewKey]:
     body = call.body
     check_slug(body.team, "team")
     registry.check_team(call.ports, body.team)
-    wanted = Wanted(body.team, body.role, _end_in(call, body.expires_in_days), body.name, tuple(body.pools))
+    wanted = Wanted(body.team, body.role, _end_in(call, body.expires_in_days), body.name, _pools(call))
     made = keys.create_key(call.ports, wanted, call.actor)
-    registry.note_teams(call.ports, [body.team])
+    registry.note_unregistered(call.ports, [body.team])
     return 201, _new(call, *made)
+
+
+def _pools(call: Call[KeyIn, NoQuery]) -> tuple[str, ...]:
+    body, deployed = call.body, call.ports.layout.pools
+    return tuple(dict.fromkeys(resolve(pool, body.team, deployed, "pools") for pool in body.pools))
 
 
 def list_keys(call: Call[NoBody, KeysQuery]) -> tuple[int, KeysAnswer]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment
 
@@ -12,6 +12,11 @@ class PagerRouteShown(TypedDict):
 
     kind: str
     address: str
+    state: NotRequired[str]
+    """Where one team is shown: `proven` when a test message has got through, and that alone counts; `untested`;
+    `waiting`: it is on its way; `unconfirmed`: the address has not agreed yet; `failed`."""
+    tested_at: NotRequired[Moment | None]
+    detail: NotRequired[str | None]
 
 
 class QuotasShown(TypedDict):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, cast
 
 from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.places import fields_under
 from tickwork.api.routing import Call, PathPart, Route
-from tickwork.api.teams.answers import AdoptedTeams, DeletedTeam, TeamShown, TeamsPage
+from tickwork.api.teams.answers import AdoptedTeams, DeletedTeam, PagerRouteShown, TeamShown, TeamsPage
 from tickwork.api.teams.bodies import AdoptIn, PagerRouteIn, TeamIn, TeamsQuery
+from tickwork.core.access.pagers import Standing
 from tickwork.core.access.teams import PagerRoute, Quotas, Shared, Team, TeamContent
 from tickwork.core.errors import AlreadyExists, CallerError, Forbidden, InUse, InvalidField, NotFound, VersionConflict
 from tickwork.core.ids import check_slug
@@ -19,6 +22,7 @@ from tickwork.core.ledger.items import values_of
 from tickwork.core.runs.push_targets import parse_target
 from tickwork.flows.access import teams
 from tickwork.flows.jobs import dissolving
+from tickwork.flows.runs import paging
 from tickwork.ports import Layout
 
 _ARN = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}", re.ASCII)
@@ -30,13 +34,20 @@ def put_team(call: Call[TeamIn, NoQuery]) -> tuple[int, TeamShown]:
 
     Who is a team, and its weight and quotas, is the platform's to say; all else the team's owner's.
     """
-    content = _content(call.body, call.ports.layout)
+    content = _content(call)
     return 200, _view(teams.put_team(call.ports, call.path["team"], content, call.body.version, call.actor))
 
 
 def get_team(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
     """A team: who answers for it, where it is paged, what it may use."""
-    return 200, _view(teams.get_team(call.ports, call.path["team"]))
+    team = teams.get_team(call.ports, call.path["team"])
+    return 200, _view(team, paging.standings(call.ports, team))
+
+
+def test_routes(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
+    """Send a test message by each route of a team. One counts when its message has got through: look again for that."""
+    team = teams.get_team(call.ports, call.path["team"])
+    return 200, _view(team, paging.test_routes(call.ports, team, call.actor))
 
 
 def list_teams(call: Call[NoBody, TeamsQuery]) -> tuple[int, TeamsPage]:
@@ -76,10 +87,11 @@ def adopt_teams(call: Call[AdoptIn, NoQuery]) -> tuple[int, AdoptedTeams]:
     }
 
 
-def _content(body: TeamIn, layout: Layout) -> TeamContent:
+def _content(call: Call[TeamIn, NoQuery]) -> TeamContent:
+    body, layout, topic = call.body, call.ports.layout, call.ports.pager.topic_of(call.path["team"])
     for index, route in enumerate(body.routes):
         with fields_under(f"routes.{index}"):
-            _check_route(route, layout)
+            _check_route(route, layout, topic)
     for index, one in enumerate(body.shared):
         for team in (one.resource, *one.teams):
             check_slug(team, f"shared.{index}")
@@ -95,27 +107,30 @@ def _content(body: TeamIn, layout: Layout) -> TeamContent:
     )
 
 
-def _check_route(route: PagerRouteIn, layout: Layout) -> None:
+def _check_route(route: PagerRouteIn, layout: Layout, topic: str) -> None:
+    """A topic is the team's by its name: nobody pages another's."""
     if route.kind == "webhook":
         try:
             parse_target(route.address, allow_private=layout.push_private)
         except CallerError as error:
             error.field = "address"
             raise
-    elif route.kind == "topic" and not _ARN.fullmatch(route.address):
-        raise InvalidField("this is no topic's ARN", field="address", remedy="write it as arn:aws:sns:REGION:ID:NAME")
+    elif route.kind == "topic" and not (_ARN.fullmatch(route.address) and route.address.endswith(f":{topic}")):
+        raise InvalidField(
+            "this is no ARN of a topic of the team", field="address", remedy=f"call the topic {topic}, and give its ARN"
+        )
     elif route.kind == "email" and not _EMAIL.fullmatch(route.address):
         raise InvalidField("this is no e-mail address", field="address", remedy="write it as name@example.org")
 
 
-def _view(team: Team) -> TeamShown:
+def _view(team: Team, standings: Sequence[Standing] = ()) -> TeamShown:
     quotas = {name: value or None for name, value in values_of(team.quotas).items()}
     view: dict[str, Any] = {
         "team": team.team,
         "version": team.version,
         "contact": team.contact,
         "runbook": team.runbook,
-        "routes": [{"kind": route.way, "address": route.address} for route in team.routes],
+        "routes": [_route(route, one) for route, one in zip_longest(team.routes, standings)],
         "defaults": dict(team.defaults),
         "weight": team.weight,
         "quotas": quotas,
@@ -126,6 +141,16 @@ def _view(team: Team) -> TeamShown:
         "changed_by": team.changed_by,
     }
     return cast("TeamShown", view)
+
+
+def _route(route: PagerRoute, standing: Standing | None) -> PagerRouteShown:
+    """Without its standing in a list: that costs a read for each."""
+    shown: PagerRouteShown = {"kind": route.way, "address": route.address}
+    if standing is not None:
+        shown["state"] = standing.state
+        shown["tested_at"] = iso_ms(standing.at_ms) if standing.at_ms else None
+        shown["detail"] = standing.detail or None
+    return shown
 
 
 _AT = (PathPart("team", "A team by its name", "payments", lambda text, _: check_slug(text, "team")),)
@@ -144,5 +169,6 @@ ROUTES = (
     Route("GET", "/teams/{team}", get_team, NoBody, NoQuery, TeamShown, at=_AT, errors=(NotFound,)),
     Route("GET", "/teams", list_teams, NoBody, TeamsQuery, TeamsPage),
     Route("DELETE", "/teams/{team}", delete_team, NoBody, NoQuery, DeletedTeam, at=_AT, errors=(NotFound, InUse)),
+    Route("POST", "/teams/{team}/routes:test", test_routes, NoBody, NoQuery, TeamShown, at=_AT, errors=(NotFound,)),
     Route("POST", "/teams:adopt", adopt_teams, AdoptIn, NoQuery, AdoptedTeams),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from tickwork.api.fingerprints import fingerprints_of, schedule_meaning
 from tickwork.api.timers.bodies import TimerIn
 from tickwork.api.work import work_of
+from tickwork.core.access.pools import as_meant
 from tickwork.core.errors import BadSchedule, CallerError, InvalidField
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second
@@ -43,6 +44,8 @@ def asked_of(body: TimerIn) -> Asked:
 
 
 def _meaning(body: TimerIn, given: dict[str, Any]) -> dict[str, Any]:
+    if body.target.pool:
+        given = given | {"target": given["target"] | {"pool": as_meant(body.target.pool, body.team)}}
     if body.at is None:
         return given
     at = schedule_meaning(_at_spec(body))

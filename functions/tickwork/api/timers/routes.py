@@ -22,6 +22,7 @@ from tickwork.api.timers.answers import (
 from tickwork.api.timers.bodies import CancelIn, TimerIn, TimersIn, TimersQuery
 from tickwork.api.timers.making import asked_of, has_passed, new_timer, timer_warnings, work_shown
 from tickwork.api.timers.views import timer_view
+from tickwork.api.work import check_target
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
@@ -61,7 +62,7 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
             raise
         return 200, _answer(ports, body, before)
     (created,) = timers.create_timers(ports, [new])
-    registry.note_teams(ports, [body.team])
+    registry.note_unregistered(ports, [body.team])
     return 201 if created.is_new else 200, _answer(ports, body, created)
 
 
@@ -82,6 +83,7 @@ def create_timers(call: Call[TimersIn, NoQuery]) -> tuple[int, TimersAnswer]:
 def _new[B: TimerIn | TimersIn](call: Call[B, NoQuery], body: TimerIn, now_ms: int) -> NewTimer:
     new = new_timer(body, call.ports.layout, now_ms, call.traceparent)
     registry.check_team(call.ports, body.team)
+    check_target(call.ports, body, new.work, new.fire_at_ms)
     return new
 
 
@@ -103,7 +105,7 @@ def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | 
                     raise
                 fates[index] = error
     fates |= zip(new, _created(ports, list(new.values())), strict=True)
-    registry.note_teams(ports, {bodies[index].team for index in new})
+    registry.note_unregistered(ports, {bodies[index].team for index in new})
     for index, fate in fates.items():
         if isinstance(fate, CallerError):
             fate.field = f"timers.{index}.{fate.field}"

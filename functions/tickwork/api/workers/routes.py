@@ -40,6 +40,7 @@ from tickwork.api.workers.bodies import (
     UnhandledOneIn,
 )
 from tickwork.api.workers.entries import each
+from tickwork.core.access.pools import is_pool_id
 from tickwork.core.errors import InvalidField, NotFound
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.keys import LedgerKey
@@ -219,7 +220,7 @@ def _start_request(worker: str, one: StartOneIn, where: str) -> StartRequest:
 
 def _check_pool(pool: str, layout: Layout) -> None:
     pools = [name for name in layout.pools if name != PUSH_POOL]
-    if pool not in pools:
+    if pool not in pools and not is_pool_id(pool):
         raise NotFound(
             f"there is no pool {pool[:80]!r} for workers here",
             field="pool",

@@ -80,7 +80,7 @@ UNKNOWN_PRINCIPAL = "unknown"
 _ARN_PARTS = 6
 _RULE = re.compile(
     r"(?P<pattern>[A-Za-z0-9+=,.@_/:*-]{1,200})=>(?P<team>[a-z0-9][a-z0-9._-]{0,62})/(?P<role>[a-z]+)"
-    r"(?::(?P<pools>[a-z0-9-]+(?:\+[a-z0-9-]+)*))?",
+    r"(?::(?P<pools>[a-z0-9_-]+(?:\+[a-z0-9_-]+)*))?",
     re.ASCII,
 )
 

@@ -94,6 +94,8 @@ class Team(TeamContent):
     changed_by: str = ""
     pending_until_ms: int = 0
     """No timer of the team that was created since it was registered fires later."""
+    audit_head: str = ""
+    """The last entry of its audit."""
 
     def to_item(self) -> Item:
         return items.written(self) | {"cell": REGISTERED}
@@ -105,6 +107,11 @@ class Team(TeamContent):
     def saying(self, content: TeamContent) -> Self:
         """The team with other content. What a newer version has stored inside its parts stays."""
         return replace(self, **items.values_of(items.carrying(content, self), TeamContent))
+
+
+def told(team: TeamContent) -> Item:
+    """What a team says, as the audit tells of it."""
+    return items.written(TeamContent(**items.values_of(team, TeamContent)))
 
 
 def team_key(team: str) -> Item:
@@ -173,8 +180,9 @@ def needs_mark(pending_until_ms: int, fire_at_ms: int) -> bool:
     return pending_until_ms < fire_at_ms
 
 
-def moved_mark(key: Item, fire_at_ms: int, now_ms: int, unless: Condition) -> Update:
-    """The write that moves the mark of an item past `fire_at_ms`. Refused where it lies there already, and `unless`."""
+def moved_mark(key: Item, fire_at_ms: int, now_ms: int, given: Condition) -> Update:
+    """The write that moves the mark of an item past `fire_at_ms`. Refused where it lies there already, and where
+    `given` does not hold."""
     slack_ms = max(SLACK_MS_MIN, (fire_at_ms - now_ms) // SLACK_PARTS)
     lies_before = AnyOf((Missing("pending_until_ms"), Below("pending_until_ms", fire_at_ms)))
-    return Update(TEAMS, key, AllOf((unless, lies_before)), set={"pending_until_ms": fire_at_ms + slack_ms})
+    return Update(TEAMS, key, AllOf((given, lies_before)), set={"pending_until_ms": fire_at_ms + slack_ms})

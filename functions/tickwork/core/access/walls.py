@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tickwork.core.access.actors import PLATFORM_TEAM
+from tickwork.core.access.pools import SHARES, is_owned
 from tickwork.core.access.teams import RULES
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import (
@@ -81,6 +82,12 @@ def team_of(table: Table, key: Mapping[str, Any]) -> str | None:
     return TEAM_OF[table.name](key)
 
 
+def _is_lender(table: Table, key: Mapping[str, Any], team: str) -> bool:
+    """Whether an item is a share in a pool of the team: it is whom the pool is shared with that it belongs to."""
+    is_share = table.name == TEAMS.name and key["cell"] == SHARES
+    return is_share and is_owned(str(key["team"]).partition("#")[2], team)
+
+
 def team_of_partition(table: Table, index: str, partition: str) -> str | None:
     """The one team whose items a partition holds; None when it may hold several teams'."""
     sign = _TEAMS_PARTITIONS.get((table.name, index))
@@ -90,7 +97,7 @@ def team_of_partition(table: Table, index: str, partition: str) -> str | None:
 
 
 def may_touch(table: Table, key: Mapping[str, Any], team: str) -> bool:
-    return team_of(table, key) in (team, NOBODYS)
+    return team_of(table, key) in (team, NOBODYS) or _is_lender(table, key, team)
 
 
 def may_read(table: Table, key: Mapping[str, Any], team: str) -> bool:

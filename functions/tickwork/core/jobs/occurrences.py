@@ -98,15 +98,15 @@ def planned_with(job: Job) -> str:
     return " ".join([TZDATA_VERSION, f"rules-{RULES_VERSION}", *versions])
 
 
-def calendars_changed_ms(job: Job) -> int:
-    """When the calendars, and nothing else, have changed since the pending occurrence was planned; 0: not they alone,
-    or nobody knows when."""
+def calendars_since(job: Job) -> dict[str, int]:
+    """Of each calendar that has changed since the pending occurrence was planned, the first version that did not count
+    then. None, where the zone data or our own rules have changed as well."""
     planned, present = job.planned_with.split(" "), planned_with(job).split(" ")
     if planned[:_CALENDARS_FROM] != present[:_CALENDARS_FROM]:
-        return 0
-    others = set(present) - set(planned)
-    changed = [one.changed_at_ms for name, one in job.calendars.items() if f"{name}@{one.version}" in others]
-    return max(changed) if changed and all(changed) else 0
+        return {}
+    versions = {name: version for name, _, version in (one.rpartition("@") for one in planned[_CALENDARS_FROM:])}
+    counted = {name: int(versions.get(name, one.version - 1)) for name, one in job.calendars.items()}
+    return {name: version + 1 for name, version in counted.items() if version < job.calendars[name].version}
 
 
 def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:

@@ -53,6 +53,11 @@ def is_last(pauses: Sequence[Pause], by: str, reason: str, until_ms: int) -> boo
     return bool(pauses) and (pauses[-1].by, pauses[-1].reason, pauses[-1].until_ms) == (by, reason, until_ms)
 
 
+def was_resumed(pauses: Sequence[Pause], by: str, reason: str) -> bool:
+    """Whether the last pause had these words, and somebody has ended it before its time."""
+    return bool(pauses) and bool(pauses[-1].resumed_by) and (pauses[-1].by, pauses[-1].reason) == (by, reason)
+
+
 def is_repeat(pauses: Sequence[Pause], by: str, reason: str, until_ms: int) -> bool:
     """Whether the last pause is what somebody asks for once more, when the end that is asked for has passed. One that
     was resumed has lost its own end: it is the same where it had begun before the end that is asked for."""

@@ -18,13 +18,16 @@
 | bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
 | team of which a run has ended badly | teams | `cell` | `team` | who ends it, audit | lists over all teams | teams |
 | team | teams | `@teams` | `team` | API | API (creations) | teams |
+| pool of a team | teams | `@pools` | `team#pool` | API | API (creations) | `POOLS_PER_TEAM_MAX` of the team |
+| share in another team's pool | teams | `@shares` | `team it is shared with#pool` | API | API (creations), whoever fires | `SHARED_WITH_MAX` of the pool |
 | team that is not registered and has created something | teams | `@seen` | `team` | API, reconciler | API (`teams adopt`) | teams |
+| last test of a pager route | teams | `@tests` | `team#hash of the route` | API | API | `ROUTES_MAX` of the team at a time |
 | what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
 | entry of the audit, about one thing | audit | `team:kind:name` | `begun_ms#number#start of its hash` | the change, in its transaction | lists, verification, seal | time to live |
 | entry of the audit, about one call on many things | audit | `team:call:unique` | `begun_ms#number#start of its hash` | the call, before it and after it | lists, verification, seal | time to live |
-| seal of what a team's audit has gained | audit | `team:seal:entries` | `-#number` | reconciler | verification | time to live |
+| seal of what a team's audit has gained | audit | `team:seal:entries` | `-#number#start of its hash` | reconciler | verification | time to live |
 | how far a team's audit is sealed | passes | `cell#sealed` | `team` | first change of the team that a process makes; reconciler | reconciler, verification | teams |
 | secret of the hashes of payloads | passes | `cell#audit` | `payloads` | API | API | one |
 | payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
@@ -270,8 +273,17 @@ def entry_place(begun_ms: int, number: int, digest: str) -> str:
     return f"{begun_ms:013d}#{number:010d}#{digest[:8]}"
 
 
-def seal_place(number: int) -> str:
-    return f"-#{number:010d}"
+def seal_place(number: int, digest: str) -> str:
+    """Sort key of a seal: the how-manieth it is. With the start of its hash, as an entry."""
+    return f"-#{number:010d}#{digest[:8]}"
+
+
+_ENTRY_PLACE = re.compile(r"(?:-|\d{13})#\d{10}#[0-9A-Za-z_-]{8}", re.ASCII)
+
+
+def is_entry_place(text: str) -> bool:
+    """Whether it is the sort key of an entry of the audit, or of a seal."""
+    return _ENTRY_PLACE.fullmatch(text) is not None
 
 
 ALL_ENTRIES = ("-", "~")

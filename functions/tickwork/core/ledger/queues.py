@@ -33,6 +33,11 @@ DLQ_RETENTION_S = 14 * 86_400
 LONG_POLL_S = 20
 
 
+TEAMS_QUEUES = "ready-*_*"
+"""The names of the queues of pools that teams make, with their dead-letter queues: a role that makes and deletes them
+reaches no other. A pool of the deployment has no `_` in its name (`core/access/pools.py`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """A standard queue. A message that was received `receives_max` times goes to `<name>-dlq`."""

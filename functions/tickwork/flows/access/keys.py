@@ -15,11 +15,13 @@ from tickwork.core.access.actors import PLATFORM_TEAM, Actor, Role, fault_of
 from tickwork.core.access.api_keys import ApiKey
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
+from tickwork.core.access.pools import aim_key, is_owned, is_teams
 from tickwork.core.errors import Conflict, Forbidden, InvalidField, NotFound, TooMany
 from tickwork.core.instants import DAY_MS
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.tables import KEYS, KEYS_BY_TEAM
+from tickwork.core.ledger.tables import KEYS, KEYS_BY_TEAM, TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Item, Put
+from tickwork.flows.access.pools import no_such_pool
 from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_many
@@ -90,12 +92,13 @@ def _check_wanted(ports: Ports, wanted: Wanted, actor: Actor, *, is_successor: b
         raise Forbidden(
             f"a key of the team {PLATFORM_TEAM} reaches every team", field="team", remedy="ask the platform's team"
         )
-    if actor.role != "platform" and wanted.role == "worker" and not is_successor:
-        # Pools have no owner yet: whoever may lease from one takes messages that may be another team's.
+    abroad = [pool for pool in wanted.pools if not (is_teams(pool) and is_owned(pool, wanted.team))]
+    if actor.role != "platform" and abroad and not is_successor:
+        # Whoever may lease from a pool that teams share takes messages that may be another team's.
         raise Forbidden(
-            "who may work for a pool is the platform's to say",
-            field="role",
-            remedy="have the platform's team make the first key; it can be rotated by its team",
+            f"who may work for the pool {abroad[0][:80]!r} is not the team's to say",
+            field="pools",
+            remedy="name pools of the team's own, or have the platform's team make the first key: it can be rotated",
         )
     now_ms = ports.clock.now_ms()
     if not now_ms < wanted.ends_at_ms <= now_ms + api_keys.LIFE_DAYS_MAX * DAY_MS:
@@ -104,13 +107,17 @@ def _check_wanted(ports: Ports, wanted: Wanted, actor: Actor, *, is_successor: b
             field="expires_in_days",
             remedy=f"give 1 to {api_keys.LIFE_DAYS_MAX} days",
         )
-    unknown = [pool for pool in wanted.pools if pool not in ports.layout.pools]
-    if unknown:
-        raise InvalidField(
-            f"there is no pool {unknown[0][:80]!r} here",
-            field="pools",
-            remedy=f"pools of this environment: {', '.join(ports.layout.pools)}",
-        )
+    for pool in wanted.pools:
+        if not (_is_there(ports, wanted.team, pool)):
+            raise no_such_pool(pool, ports.layout, "pools")
+
+
+def _is_there(ports: Ports, team: str, pool: str) -> bool:
+    """Whether a team's workers can take from a pool: of the deployment, its own, or one that is shared with it. Of
+    the platform's team they work for any."""
+    if not is_teams(pool):
+        return pool in ports.layout.pools
+    return team == PLATFORM_TEAM or ports.store.get(TEAMS, aim_key(team, pool)) is not None
 
 
 def list_keys(ports: Ports, team: str) -> list[ApiKey]:

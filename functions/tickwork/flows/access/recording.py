@@ -16,6 +16,7 @@ from typing import Any
 
 from tickwork.core.access.diffs import told
 from tickwork.core.access.entries import CALL, Change, Entry, entry_of, put_entry, result_of
+from tickwork.core.access.seals import Sealed
 from tickwork.core.errors import CallerError, NotFound, WorldError
 from tickwork.core.ledger.tables import PASSES
 from tickwork.core.ledger.writes import Absent, Committed, Item, Put
@@ -39,10 +40,10 @@ def _note_team(ports: Ports, team: str) -> None:
     name = f"team {team}"
     if name in ports.audit_known:
         return
-    row = {"pass": f"{ports.layout.cell}#sealed", "place": team}
+    sealed = Sealed(team, ports.layout.cell)
     try:
-        if ports.store.get(PASSES, row) is None:
-            ports.store.commit([Put(PASSES, row | {"sealed_ms": 0, "seals": 0, "seal_hash": ""}, Absent())])
+        if ports.store.get(PASSES, sealed.key) is None:
+            ports.store.commit([sealed.first_row()])
     except WorldError as error:  # the next change tries again; what it then seals begins at the beginning
         ports.signals.log("audit_team_not_noted", team=team, error=repr(error))
         return

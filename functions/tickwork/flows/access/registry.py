@@ -11,12 +11,13 @@ from collections.abc import Iterable
 
 from tickwork.core.access import teams
 from tickwork.core.access.actors import PLATFORM_TEAM
-from tickwork.core.errors import UnknownTeam, WorldError
+from tickwork.core.access.pools import is_open
+from tickwork.core.errors import Conflict, UnknownTeam, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.values import whole
-from tickwork.core.ledger.writes import Committed, Is, Item
+from tickwork.core.ledger.writes import Committed, Condition, Is, Item
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports, Remembered
 
@@ -24,6 +25,9 @@ TRUSTED_MS = 30 * SECOND_MS
 REMEMBERED_MAX = 2_000
 """Items that a process remembers. Beyond it all are forgotten, and read again when they are asked for."""
 MARK_TRIES_MAX = 3
+CALL_MS_MAX = 60 * SECOND_MS
+"""By then a call that has asked has written what it asked for, or never will: a function that serves one is stopped
+after half of it."""
 
 
 def check_team(ports: Ports, team: str, field: str = "team") -> None:
@@ -44,7 +48,7 @@ def check_team(ports: Ports, team: str, field: str = "team") -> None:
 
 
 def _may_create(ports: Ports, team: str) -> bool:
-    # The third is for `note_teams`, so that the two together are one read.
+    # The third is for `note_unregistered`, so that the two together are one read.
     registered, refused, _ = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED, teams.seen_key(team)])
     if registered is not None or refused is None:
         return True
@@ -52,7 +56,7 @@ def _may_create(ports: Ports, team: str) -> bool:
     return registered is not None or refused is None
 
 
-def note_teams(ports: Ports, names: Iterable[str]) -> None:
+def note_unregistered(ports: Ports, names: Iterable[str]) -> None:
     """Note those of these teams that are not registered, for `adopt`: by who has created something of theirs, or walks
     over what there is."""
     for team in sorted(set(names) - {PLATFORM_TEAM}):
@@ -70,16 +74,28 @@ def _note(ports: Ports, team: str) -> None:
     remember(ports, put.item, put.item)
 
 
-def keep_mark(ports: Ports, team: str, fire_at_ms: int) -> None:
-    """See to it that a timer of the team which fires then will lie before its mark. Before it is written."""
-    key = teams.team_key(team)
+def keep_teams_mark(ports: Ports, team: str, fire_at_ms: int) -> None:
+    """See to it that a timer of the team which fires then will lie before its mark, if it is registered. Before the
+    timer is written."""
+    keep_mark(ports, teams.team_key(team), fire_at_ms, Is("team", team))
+
+
+def keep_mark(ports: Ports, key: Item, until_ms: int, given: Condition, *, anew: bool = False) -> bool:
+    """Whether an item is there and takes in something new (only while `given` holds is it moved); then its mark
+    lies behind `until_ms`. `anew`: one that is not remembered as there is read again."""
     (item,) = read(ports, [key])
+    if anew and not is_open(item):
+        (item,) = read(ports, [key], anew=True)
     for _ in range(MARK_TRIES_MAX):
-        if item is None or not teams.needs_mark(_mark(item), fire_at_ms):
-            return  # one that is not registered has none
-        result = commit(ports, teams.moved_mark(key, fire_at_ms, ports.clock.now_ms(), Is("team", team)))
+        if not is_open(item):
+            return False
+        assert item is not None
+        if not teams.needs_mark(_mark(item), until_ms):
+            return True
+        result = commit(ports, teams.moved_mark(key, until_ms, ports.clock.now_ms(), given))
         item = result.item if isinstance(result, Committed) else result.only
         remember(ports, key, item)
+    raise Conflict(f"the mark of {key['team']} was moved {MARK_TRIES_MAX} times meanwhile")
 
 
 def _mark(item: Item) -> int:

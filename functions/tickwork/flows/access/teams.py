@@ -5,16 +5,19 @@ Protects: a team is replaced by who has read it as it stands; adopting registers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tickwork.core.access import teams
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor
+from tickwork.core.access.diffs import differences
+from tickwork.core.access.entries import Change
 from tickwork.core.access.teams import Team, TeamContent
 from tickwork.core.errors import AlreadyExists, Conflict, NotFound, VersionConflict
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Delete, Is, Item, Put
 from tickwork.flows.access import registry
+from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import pages
 from tickwork.ports import Ports
@@ -23,7 +26,7 @@ PUT_TRIES_MAX = 3
 """A change competes with creators that move the mark; each moves it once a minute at most."""
 _FIRST, _LAST = "!", "~"
 _PAGE = 500
-ADOPTED_MAX = 1_000
+ADOPTED_MAX = 500
 """Of one call: as many writes as fit into its time."""
 
 
@@ -65,7 +68,8 @@ def put_team(ports: Ports, name: str, content: TeamContent, version: int | None,
         else:
             _check_version(standing, version)
             team = teams.revision(standing, content, actor, now_ms)
-        if isinstance(commit(ports, teams.put_team(team)), Committed):
+        team, entry = recorded_team(ports, standing, team, "changed" if standing else "registered")
+        if isinstance(commit(ports, teams.put_team(team), entry), Committed):
             registry.remember(ports, teams.team_key(name), team.to_item())
             ports.signals.log("team_put", team=name, version=team.version, by=actor.name)
             return team
@@ -88,6 +92,25 @@ def _check_version(standing: Team, version: int | None) -> None:
         )
 
 
+def recorded_team(ports: Ports, before: Team | None, after: Team | None, action: str) -> tuple[Team, Put]:
+    """(the team with the head of its stream; the entry's write). `after` None: it is deleted, and the entry says what
+    it was, for nothing else does."""
+    team = after or before
+    assert team is not None
+    change = Change(
+        team.team,
+        "team",
+        team.team,
+        f"team.{action}",
+        head=team.audit_head,
+        version_before=before.version if before else 0,
+        version=after.version if after else 0,
+        changes=differences(teams.told(before) if before else None, teams.told(after) if after else None),
+    )
+    entry, head = recorded(ports, change)
+    return replace(team, audit_head=head), entry
+
+
 # --- adopting ---------------------------------------------------------------------------------------------------
 
 
@@ -108,7 +131,9 @@ def adopt(ports: Ports, content: TeamContent, actor: Actor, *, dry_run: bool, re
     these, more = missing[:ADOPTED_MAX], len(missing) > ADOPTED_MAX
     if not dry_run:
         for name in these:
-            commit(ports, teams.put_team(teams.registration(name, content, actor, ports.clock.now_ms())))
+            team = teams.registration(name, content, actor, ports.clock.now_ms())
+            team, entry = recorded_team(ports, None, team, "adopted")
+            commit(ports, teams.put_team(team), entry)  # a refusal is another call that was first
         if refusing is not None and not more:
             _turn(ports, actor, refusing=refusing, is_on=rule is not None)
             return Adoption(tuple(these), more, refusing)
@@ -126,6 +151,8 @@ def _turn(ports: Ports, actor: Actor, *, refusing: bool, is_on: bool) -> None:
         return
     key = teams.UNKNOWN_REFUSED
     rule = key | {"by": actor.name, "since_ms": ports.clock.now_ms()}
-    commit(ports, Put(TEAMS, rule, Absent()) if refusing else Delete(TEAMS, key, Is("team", key["team"])))
+    change = Change(PLATFORM_TEAM, "rule", key["team"], f"rule.{'set' if refusing else 'lifted'}")
+    entry, rule["audit_head"] = recorded(ports, change)
+    commit(ports, Put(TEAMS, rule, Absent()) if refusing else Delete(TEAMS, key, Is("team", key["team"])), entry)
     registry.remember(ports, key, rule if refusing else None)
     ports.signals.log("unknown_teams_refused" if refusing else "unknown_teams_accepted", by=actor.name)

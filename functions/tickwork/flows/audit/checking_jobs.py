@@ -29,7 +29,14 @@ from tickwork.flows.audit.repairs import Deadline, Repairs
 from tickwork.flows.dispatch import creating, leasing
 from tickwork.flows.jobs import registering
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import read_job, read_job_to_plan, read_many, read_status, with_calendars
+from tickwork.flows.ledger.reading import (
+    calendars_changed_ms,
+    read_job,
+    read_job_to_plan,
+    read_many,
+    read_status,
+    with_calendars,
+)
 from tickwork.ports import Ports
 
 JOBS_PAGE = 100
@@ -74,7 +81,7 @@ def check_jobs(ports: Ports, repairs: Repairs, end: Deadline) -> None:
 def _check_page(ports: Ports, items: list[Item], repairs: Repairs) -> None:
     repairs.jobs_checked += len(items)
     jobs = [job for item in items if (job := _read(ports, item)) is not None]
-    registry.note_teams(ports, {job.team for job in jobs if job.status == ACTIVE})
+    registry.note_unregistered(ports, {job.team for job in jobs if job.status == ACTIVE})
     keys = [key for job in jobs if job.status == ACTIVE and (key := job.next_key(ports.layout.cell)) is not None]
     found = read_many(ports, TIMERS, [key.as_item() for key in keys])
     standing = {key: str(item["status"]) for key, item in zip(keys, found, strict=True) if item is not None}
@@ -188,7 +195,7 @@ def _plan_anew(ports: Ports, job: Job, pending: LedgerKey) -> int:
         ports.clock.now_ms(),
         last_scheduled_at_ms=_passed_before(job, pending) or None,
         since_ms=max(job.created_at_ms, job.scheduled_since_ms),
-        recalled_ms=occurrences.calendars_changed_ms(job),
+        recalled_ms=calendars_changed_ms(ports, job, occurrences.calendars_since(job)),
         calendars=job.calendars,
     )
     upcoming = None
@@ -221,7 +228,7 @@ def _replan(ports: Ports, job: Job) -> int:
     if job.fired_through_ms:
         left_out_ms = 0
         if job.reason == occurrences.ALL_EXCLUDED and schedule_from_spec(job.schedule).leaves_out:
-            left_out_ms = occurrences.calendars_changed_ms(job)
+            left_out_ms = calendars_changed_ms(ports, job, occurrences.calendars_since(job))
         upcoming = occurrences.following(job, max(job.fired_through_ms, left_out_ms), ports.layout.shards)
     else:
         upcoming = registering.first_occurrence(job, ports.clock.now_ms(), ports.layout.shards)

@@ -177,8 +177,8 @@ def _of_minutes(
             and (not one_shot or not view.run.is_recurring)
         ]
 
-    if limit == 0:  # the page is full of what comes before
-        return Shown([], edge(bucket_of(span.last), span.descending))
+    if limit == 0 or bound.is_reached:  # the page is full of what comes before, or has cost what a page may
+        return Shown([], edge(bucket_of(span.last), span.descending), bounded=limit > 0)
     page = page_of(read_minutes(ports, span, bound), show, limit=limit, bound=bound)
     return Shown(page.found, page.after, page.bounded)
 

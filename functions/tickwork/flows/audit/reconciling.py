@@ -1,8 +1,9 @@
 """The reconciler: what should be true is checked against the tables every five minutes, repaired, and counted (O1).
 
-Three passes, each with a time of its own and a place that it keeps, so that none starves another and none begins anew:
-the ledger audit first, for on it rests that nothing is lost; then the buckets that it has left open; then the
-definitions. What fails for one slice, bucket or definition costs that one: the run goes on, and ends as failed.
+Four passes, each with a time of its own and a place that it keeps, so that none starves another and none begins anew:
+the ledger audit first, for on it rests that nothing is lost; then the buckets that it has left open; then the seal of
+the teams' audits, which has something to do once a day; then the definitions. What fails for one slice, bucket, team or
+definition costs that one: the run goes on, and ends as failed.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from tickwork.core.errors import Throttled, WorldError
 from tickwork.flows.audit.auditing import audit_ledger, look_at_open_buckets
 from tickwork.flows.audit.checking_jobs import check_jobs
 from tickwork.flows.audit.repairs import Deadline, Repairs, deadline_in
+from tickwork.flows.audit.sealing import seal_audit
 from tickwork.ports import Ports
 
 BUDGET_MS = 240_000
 """Of a run: under the function's timeout (infra) by what the last page, its repairs and their patience may take."""
 
-_AUDIT_PERCENT, _OPEN_PERCENT = 50, 15
+_AUDIT_PERCENT, _OPEN_PERCENT, _SEAL_PERCENT = 50, 15, 10
 """Shares of the budget after which a pass makes room for the next; what one does not need is the next one's."""
 
 
@@ -31,12 +33,21 @@ def reconcile(ports: Ports, *, budget_ms: int = BUDGET_MS) -> Repairs:
     repairs, end = Repairs(), deadline_in(ports, budget_ms)
     audit_ledger(ports, repairs, deadline_in(ports, budget_ms * _AUDIT_PERCENT // 100))
     look_at_open_buckets(ports, repairs, deadline_in(ports, budget_ms * _OPEN_PERCENT // 100))
+    _seal(ports, repairs, deadline_in(ports, budget_ms * _SEAL_PERCENT // 100))
     _check_definitions(ports, repairs, end)
     ports.signals.observe("scheduler.definitions_without_next_timer", repairs.without_next)
     ports.signals.log("reconciled", **dataclasses.asdict(repairs))
     if repairs.failed:
         raise Throttled(f"{repairs.failed} slices, buckets or definitions could not be read or repaired")
     return repairs
+
+
+def _seal(ports: Ports, repairs: Repairs, end: Deadline) -> None:
+    try:
+        seal_audit(ports, repairs, end)
+    except WorldError as error:  # of the list of teams: the next run reads it
+        repairs.failed += 1
+        ports.signals.log("audit_not_sealed", error=repr(error))
 
 
 def _check_definitions(ports: Ports, repairs: Repairs, end: Deadline) -> None:

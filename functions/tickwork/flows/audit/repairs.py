@@ -24,6 +24,7 @@ class Repairs:
     retries_restored: int = 0
     expired: int = 0
     left_open: int = 0
+    sealed: int = 0
     failed: int = 0
     unfinished: int = 0
 

@@ -24,6 +24,7 @@ from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.holding_back import hold_back
+from tickwork.flows.dispatch.keeping_out import keep_out
 from tickwork.flows.dispatch.sending import send_ready
 from tickwork.flows.dispatch.stepping import leave_job, message_of, step_chains
 from tickwork.flows.dispatch.stopwatch import TRANSACT
@@ -71,6 +72,7 @@ def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
     messages += _retry_messages(ports, retries, retried, jobs or {}, firing, fired)
     if jobs:
         messages = hold_back(ports, messages, jobs, retried, firing, fired)
+    messages = keep_out(ports, messages, firing, fired)
     firing.lap(TRANSACT)
     if messages:
         if not firing.keep():

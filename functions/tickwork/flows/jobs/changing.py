@@ -13,7 +13,16 @@ from dataclasses import replace
 from tickwork.core.errors import BadSchedule, Conflict, InvalidField, TooLate, VersionConflict
 from tickwork.core.jobs import changes, occurrences, versions
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job, Next
-from tickwork.core.jobs.pauses import Pause, end_pause, is_last, is_repeat, pause_in_force, resumed, with_pause
+from tickwork.core.jobs.pauses import (
+    Pause,
+    end_pause,
+    is_last,
+    is_repeat,
+    pause_in_force,
+    resumed,
+    was_resumed,
+    with_pause,
+)
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating
@@ -128,7 +137,10 @@ def _first(job: Job, changed: Job, now_ms: int, shards: int) -> Next | None:
 def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0) -> Job:
     """Skip the job's occurrences from now on, until a time (0: until it is resumed). Again with the same words is a
     no-op, also when its time is over; with others the pause in force ends and the new one begins. TooLate when nothing
-    is left to pause, InvalidField when the end has passed."""
+    is left to pause, InvalidField when the end has passed.
+
+    Once somebody has resumed the job, the same words are a new wish, for they cannot be told from one. So they are
+    where the job has finished since: the pause is written, and holds should somebody revive it."""
     for _ in range(CHANGE_TRIES_MAX):
         job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
         has_passed = bool(until_ms) and until_ms <= now_ms
@@ -138,7 +150,7 @@ def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0
             raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
         if job.status == FINISHED and is_last(job.pauses, by, reason, until_ms):
             return job
-        if job.status == FINISHED:
+        if job.status == FINISHED and not was_resumed(job.pauses, by, reason):
             raise TooLate(
                 f"job {job_id} has finished", field="job_id", remedy="it has no occurrences left that could be paused"
             )

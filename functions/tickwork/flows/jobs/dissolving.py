@@ -1,7 +1,7 @@
 """Deleting a team: refused while anything of it lives.
 
 Protects: nothing is deleted but the team's own item, and what is stored goes on firing. What counts as alive is what
-can be told at a bounded price: jobs, calendars and keys by their indexes, timers by the team's mark.
+can be told at a bounded price: jobs, calendars, pools and keys by their indexes, timers by the team's mark.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tickwork.core.access.teams import Team
 from tickwork.core.errors import Conflict, InUse
 from tickwork.core.instants import iso
 from tickwork.core.ledger.writes import Committed
-from tickwork.flows.access import keys, registry
-from tickwork.flows.access.teams import get_team
+from tickwork.flows.access import keys, pools, registry
+from tickwork.flows.access.teams import get_team, recorded_team
 from tickwork.flows.jobs import calendars, registering
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports
@@ -33,7 +33,8 @@ def delete_team(ports: Ports, name: str, actor: Actor) -> None:
                 field="team",
                 remedy="delete, cancel or revoke what it has; what fires later has to be waited for",
             )
-        if isinstance(commit(ports, teams.deletion(team), teams.forgetting(name)), Committed):
+        _, entry = recorded_team(ports, team, None, "deleted")
+        if isinstance(commit(ports, teams.deletion(team), teams.forgetting(name), entry), Committed):
             registry.remember(ports, teams.team_key(name), None)
             ports.signals.log("team_deleted", team=name, by=actor.name)
             return
@@ -47,6 +48,8 @@ def _alive(ports: Ports, team: Team) -> str:
         return "jobs"
     if calendars.list_calendars(ports, name, limit=1, after=None)[0]:
         return "calendars"
+    if pools.list_pools(ports, name):
+        return "pools"
     if any(key.status_at(now_ms) == "valid" for key in keys.list_keys(ports, name)):
         return "API keys that are valid"
     if team.pending_until_ms > now_ms:

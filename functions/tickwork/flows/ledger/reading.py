@@ -144,6 +144,16 @@ def resolve(ports: Ports, team: str, names: Iterable[str]) -> dict[str, Calendar
     return {name: replace(found[id_], name=name) for name, id_ in wanted.items() if id_ in found}
 
 
+def calendars_changed_ms(ports: Ports, job: Job, since: Mapping[str, int]) -> int:
+    """When the first of these versions of a job's calendars came about; 0: there are none, or nobody knows of one."""
+    keys: list[Item] = [
+        {"calendar_id": f"{_calendar_id(job.team, name)}@{version}"} for name, version in sorted(since.items())
+    ]
+    changed = [item.get("changed_at_ms") if item else None for item in read_many(ports, CALENDARS, keys)]
+    known = [at_ms for at_ms in changed if isinstance(at_ms, int)]
+    return min(known) if known and len(known) == len(changed) else 0
+
+
 def with_calendars(ports: Ports, jobs: Sequence[Job]) -> list[Job]:
     """The jobs with the calendars their schedules name, in one read for all. Most name none, and cost nothing."""
     found = _calendar_items(ports, (id_ for job in jobs for id_ in _calendar_ids(job)))
@@ -187,7 +197,6 @@ def read_calendar(item: Item) -> Calendar:
     """A calendar from its item. ScheduleRefused for content that this version does not know: what it excludes is not
     guessed at. Unreadable when the item is none."""
     try:
-        spec = {**mapping(item["spec"]), "name": text(item["name"]), "version": whole(item["version"])}
-        return replace(parse_calendar(spec), changed_at_ms=whole(item.get("changed_at_ms", 0)))
+        return parse_calendar({**mapping(item["spec"]), "name": text(item["name"]), "version": whole(item["version"])})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise Unreadable(f"calendar {item.get('calendar_id')!r}: {error!r}") from error

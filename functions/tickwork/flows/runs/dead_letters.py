@@ -18,21 +18,23 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
 from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import UNSAFE
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.endings import Verdict, retry_key
 from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
+from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.merging import Bound, Shown
-from tickwork.flows.ledger.reading import read_job, read_run
+from tickwork.flows.ledger.reading import read_job, read_many, read_run
 from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
 REPLAY_TRIES_MAX = 3
 OWN, CURRENT = "", "current"
-UNKNOWN, NO_DEFINITION, BUSY = "unknown", "no_definition", "busy"
+UNKNOWN, NO_DEFINITION, NO_POOL, BUSY = "unknown", "no_definition", "no_pool", "busy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,12 @@ def list_dead(ports: Ports, team: str, wanted: Wanted, *, limit: int, after: End
     return list_ends(
         ports, ends, lambda run: run.status == lifecycle.DEAD and wanted.matches(run), limit=limit, bound=Bound()
     )
+
+
+def dead_of(ports: Ports, keys: Sequence[LedgerKey]) -> list[LedgerKey]:
+    """Those of some runs that are dead now: no others are replayed."""
+    items = read_many(ports, TIMERS, [key.as_item() for key in keys])
+    return [key for key, item in zip(keys, items, strict=True) if item and item.get("status") == lifecycle.DEAD]
 
 
 def replay_runs(ports: Ports, keys: Sequence[LedgerKey], order: Order) -> list[Replayed]:
@@ -158,6 +166,8 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
         return NO_DEFINITION
     if work.is_unsafe and not order.repeat_unsafe:
         return UNSAFE
+    if not pools.may_aim(ports, run.key.team, work.pool, due_ms):
+        return NO_POOL
     now_ms = ports.clock.now_ms()
     return decide_replay(
         run, order.by, order.reason, due_ms, now_ms, guarded=work.is_guarded or run.hard, definition=definition

@@ -30,6 +30,7 @@ from tickwork.core.ledger.writes import (
 )
 from tickwork.core.runs import endings
 from tickwork.core.runs.endings import Failure
+from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger import versions
 from tickwork.flows.ledger.commit import commit
@@ -51,6 +52,8 @@ def end_attempt(ports: Ports, run: Run, failure: Failure) -> Ended | None:
     now_ms = ports.clock.now_ms()
     work = versions.work_of(ports, run) or ORDINARY
     verdict = endings.end_attempt(run, failure, work, now_ms, ports.layout.retention_s)
+    if verdict.retry is not None:
+        pools.wait_for(ports, run.key.team, work.pool, verdict.retry.key.fire_at_ms)
     if not isinstance(commit_end(ports, verdict.writes), Committed):
         return None
     if verdict.retry is None:

@@ -77,7 +77,7 @@ def create_each(ports: Ports, timers: Sequence[NewTimer]) -> list[Fate]:
     or not known to be made because the tables are busy. After the first of those the others are not tried: each would
     take the patience of seconds. What was made is seen to by the creator's rule; raises the WorldError of that."""
     for team in sorted({timer.team for timer in timers}):
-        registry.keep_mark(ports, team, max(timer.fire_at_ms for timer in timers if timer.team == team))
+        registry.keep_teams_mark(ports, team, max(timer.fire_at_ms for timer in timers if timer.team == team))
     keys = [_place(ports, timer) for timer in timers]
     creating.prepare_slices(ports, keys)
     fates: list[Fate] = []

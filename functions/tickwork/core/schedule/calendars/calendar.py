@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tickwork.core.schedule.calendars.holiday import Holiday, observed_days
@@ -80,8 +80,6 @@ class Calendar:
     holidays: Holidays = NO_HOLIDAYS
     hard: bool = False
     """Whether what is late (a catch-up, a retry) has to wait for the end as well: see `hard_freeze`."""
-    changed_at_ms: int = field(default=0, compare=False)
-    """Since when it says this; 0: not known."""
 
     def excludes(self, instant_ms: int) -> bool:
         """Whether nothing should start at `instant_ms`."""
@@ -138,6 +136,11 @@ class Calendar:
         if not blocks:
             return None
         return min(start for start, _ in blocks), max(end for _, end in blocks)
+
+    @property
+    def unnamed(self) -> Calendar:
+        """The same times, without what its holidays are called."""
+        return replace(self, holidays=Holidays(replace(rule, name="") for rule in self.holidays))
 
     def reason(self, local_s: int) -> str:
         """The holiday's name, or the calendar's."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.support.http import ApiUnderTest
 from tests.support.runs_world import World
-
+from tests.unit.reported.reports import holds
 from tickwork.core.errors import Throttled
 from tickwork.core.jobs.durations import LOOK_AFTER_S, NOTED_FROM_S, TIMES_USUAL, UNKNOWN_AFTER_S
 from tickwork.core.ledger.keys import LedgerKey
@@ -20,6 +21,11 @@ from tickwork.flows.runs.worker_calls import Beat
 
 LEASE_S = 900
 TOLD = "runs.overlong_total"
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
 
 
 def beat(world: World, run: Run) -> None:
@@ -60,6 +66,7 @@ def daily(world: World, **work: Any) -> str:
 # --- when it is told ----------------------------------------------------------------------------------------------
 
 
+@holds("R2-O-30")
 @pytest.mark.parametrize(
     ("took_s", "after_s"),
     [
@@ -79,6 +86,7 @@ def test_a_run_is_told_when_it_takes_ten_times_as_long_as_usual_and_an_hour(
     assert after_s <= told < after_s + LEASE_S // 3
 
 
+@holds("R2-O-30")
 def test_a_night_in_which_there_was_nothing_to_do_makes_the_next_one_no_longer_than_usual(world: World) -> None:
     job_id = daily(world)
     succeeded(world, job_id, 7_200)
@@ -86,6 +94,7 @@ def test_a_night_in_which_there_was_nothing_to_do_makes_the_next_one_no_longer_t
     assert told_after_s(world, hung(world, job_id), 60_000) is None
 
 
+@holds("R2-O-30")
 @pytest.mark.parametrize("failures", [0, 1])
 def test_of_a_job_that_is_not_known_to_have_succeeded_after_a_day(world: World, failures: int) -> None:
     job_id = world.job("nightly", every_s=86_400)
@@ -97,12 +106,14 @@ def test_of_a_job_that_is_not_known_to_have_succeeded_after_a_day(world: World, 
     assert UNKNOWN_AFTER_S <= told < UNKNOWN_AFTER_S + LEASE_S // 3
 
 
+@holds("R2-O-30")
 def test_and_so_of_a_timer(world: World) -> None:
     told = told_after_s(world, world.must_start(world.timer(), lease_s=LEASE_S), 2 * UNKNOWN_AFTER_S)
     assert told is not None
     assert UNKNOWN_AFTER_S <= told < UNKNOWN_AFTER_S + LEASE_S // 3
 
 
+@holds("R2-O-30")
 def test_what_an_older_version_has_noted_says_nothing_of_how_long_it_took(world: World) -> None:
     job_id = daily(world)
     succeeded(world, job_id, 5)
@@ -111,6 +122,7 @@ def test_what_an_older_version_has_noted_says_nothing_of_how_long_it_took(world:
     assert told_after_s(world, hung(world, job_id), UNKNOWN_AFTER_S - 600) is None
 
 
+@holds("R2-O-30")
 def test_a_change_of_the_job_forgets_nothing_of_it(world: World) -> None:
     job_id = daily(world)
     succeeded(world, job_id, 7_200)
@@ -119,6 +131,7 @@ def test_a_change_of_the_job_forgets_nothing_of_it(world: World) -> None:
     assert registering.get_job(world.ports, job_id).usual_s == 7_200
 
 
+@holds("R2-O-30")
 def test_it_is_told_again_as_long_as_it_goes_on(world: World) -> None:
     """So its alarm stays on until somebody has acted."""
     job_id = daily(world)
@@ -138,6 +151,7 @@ def test_it_is_told_again_as_long_as_it_goes_on(world: World) -> None:
     assert answer.cancel
 
 
+@holds("R2-O-30")
 def test_one_with_a_bound_of_its_own_ends_by_that_and_is_not_told(world: World) -> None:
     job_id = daily(world, max_duration_s=3 * LOOK_AFTER_S)
     succeeded(world, job_id, 5)
@@ -147,6 +161,7 @@ def test_one_with_a_bound_of_its_own_ends_by_that_and_is_not_told(world: World) 
 # --- what it costs ------------------------------------------------------------------------------------------------
 
 
+@holds("R2-O-30")
 def test_it_costs_no_write_and_before_its_hour_no_read(world: World) -> None:
     job_id = daily(world)
     succeeded(world, job_id, 5)
@@ -168,6 +183,7 @@ def test_it_costs_no_write_and_before_its_hour_no_read(world: World) -> None:
     assert asked == [JOBS] * (beats // 2 + 1), "a job a heartbeat, from its hour on"
 
 
+@holds("R2-O-30")
 @pytest.mark.parametrize("took_s", [5, 7_200])
 def test_the_end_of_a_run_writes_as_often_as_it_did(world: World, took_s: int) -> None:
     job_id = daily(world)
@@ -179,6 +195,7 @@ def test_the_end_of_a_run_writes_as_often_as_it_did(world: World, took_s: int) -
     assert len(world.store.commits) - before == 2
 
 
+@holds("R2-O-30")
 @pytest.mark.parametrize("fault", ["busy", "garbled", "gone"])
 def test_a_job_that_cannot_be_read_costs_no_heartbeat(world: World, fault: str) -> None:
     job_id = daily(world)
@@ -216,6 +233,7 @@ def key_of_hung(world: World) -> LedgerKey:
     return run.key
 
 
+@holds("R2-O-30")
 def test_lists_and_the_run_itself_show_it(world: World) -> None:
     key = key_of_hung(world)
     other = world.must_start(world.timer(), lease_s=LEASE_S).key
@@ -227,12 +245,14 @@ def test_lists_and_the_run_itself_show_it(world: World) -> None:
     assert [run.get("overlong") for run in of_job] == [None, expected, None]
 
 
+@holds("R2-O-30")
 def test_the_job_shows_how_long_its_last_run_took(world: World) -> None:
     job_id = daily(world)
     succeeded(world, job_id, 5)
     assert shown(world, f"/jobs/{job_id}")["last"]["took_s"] == 5
 
 
+@holds("R2-O-30")
 def test_one_whose_worker_has_gone_is_another_matter(world: World) -> None:
     key = key_of_hung(world)
     world.after(LEASE_S)

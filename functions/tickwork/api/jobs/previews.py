@@ -1,0 +1,47 @@
+"""Previews of a schedule: what is due, what a calendar does to it, and what will not run.
+
+Refuses to know where the schedule comes from. Protects tenant-wall: of another team's calendar its times are shown, as
+far as they touch the job, and not its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tickwork.api.jobs.answers import OccurrenceShown, PreviewAnswer
+from tickwork.api.routing import Call
+from tickwork.core.access.actors import PLATFORM_TEAM
+from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.schedule import Calendar, Schedule, describe, occurrences, warnings_of
+from tickwork.core.schedule.shown.preview import as_rows
+from tickwork.flows.ledger import reading
+
+
+def calendars_of(call: Call[Any, Any], schedule: Schedule, team: str) -> Mapping[str, Calendar]:
+    """What a schedule of a team excludes by. A job from before the wall may go by another team's calendar: its times
+    are shown in what they do to the job, and not what they are called there."""
+    found = reading.resolve(call.ports, team, schedule.exclusion.names if schedule.exclusion else ())
+    if not call.actor.is_walled:
+        return found
+    own = {"", team, PLATFORM_TEAM}
+    return {name: one if name.rpartition(":")[0] in own else one.unnamed for name, one in found.items()}
+
+
+def preview(schedule: Schedule, calendars: Mapping[str, Calendar], after_ms: int, count: int) -> PreviewAnswer:
+    """What comes after an instant, with the schedule in words."""
+    found = occurrences(schedule, after_ms, count, calendars)
+    return {
+        "description": describe(schedule),
+        "warnings": list(warnings_of(schedule)),
+        "occurrences": cast("list[OccurrenceShown]", as_rows(found)),
+    }
+
+
+def why_not(job: Job, scheduled_at_ms: int) -> str:
+    """Why a coming occurrence will not run; empty when it will."""
+    if scheduled_at_ms in job.cancelled:
+        return "will not run: it is cancelled"
+    pause = pause_at(job.pauses, scheduled_at_ms)
+    return "" if pause is None else f"will be skipped: {pause.skip_reason}"

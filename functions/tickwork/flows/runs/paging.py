@@ -1,0 +1,72 @@
+"""Testing the routes by which a team is paged, and saying how they stand.
+
+A webhook's test is a timer of the team like any other, so it is posted by the pusher: signed, to public addresses only,
+with its failure on record. Refuses to know SNS. A crash between the message and the note of it leaves a route untested
+that was sent a message; the next test sends another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwork.core.access.actors import Actor
+from tickwork.core.access.pagers import FAILED, RouteTest, Standing, key_of_test, standing_of
+from tickwork.core.access.teams import PagerRoute, Team
+from tickwork.core.instants import ceil_to_second
+from tickwork.core.ledger.messages import compact_json
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TEAMS, TIMERS
+from tickwork.core.ledger.work import Resource, RetryPolicy, Work
+from tickwork.core.ledger.writes import Below, Item, Missing, Put, any_of
+from tickwork.core.runs.push_targets import parse_target
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.reading import read_many
+from tickwork.flows.runs import timers
+from tickwork.flows.runs.client_keys import place_of
+from tickwork.flows.runs.timers import NewTimer
+from tickwork.ports import PUSH_POOL, Ports
+
+PUSHES_AT_ONCE = 1
+
+
+def test_routes(ports: Ports, team: Team, actor: Actor) -> list[Standing]:
+    """Send a test message by each route of a team. How each stands now: a webhook's message is on its way."""
+    for route in team.routes:
+        test = _test(ports, team, route, actor)
+        latest = any_of(Missing("at_ms"), Below("at_ms", test.at_ms + 1))
+        commit(ports, Put(TEAMS, test.to_item(), latest))
+        ports.signals.log("pager_tested", team=team.team, way=route.way, by=actor.name, state=test.state or "sent")
+    return standings(ports, team)
+
+
+def _test(ports: Ports, team: Team, route: PagerRoute, actor: Actor) -> RouteTest:
+    key, at_ms = key_of_test(team.team, route)["team"], ports.clock.now_ms()
+    text = f"This is a test of a pager route of the team {team.team}, asked for by {actor.name}. Nothing is wrong."
+    if route.way == "webhook":
+        if PUSH_POOL not in ports.layout.pools:
+            return RouteTest(key, at_ms, actor.name, state=FAILED, detail="this environment does not push")
+        return RouteTest(key, at_ms, actor.name, timer_id=_posted(ports, team, route.address, text))
+    said = ports.pager.page(team.team, route.way, route.address, "Test of a pager route", text)
+    return RouteTest(key, at_ms, actor.name, state=said.state, detail=said.detail)
+
+
+def _posted(ports: Ports, team: Team, url: str, text: str) -> str:
+    payload = compact_json({"kind": "test", "team": team.team, "text": text})
+    cap = Resource(parse_target(url, allow_private=ports.layout.push_private).resource, PUSHES_AT_ONCE)
+    work = Work(PUSH_POOL, PUSH_POOL, payload, retry=RetryPolicy(max_attempts=1), resources=(cap,), url=url)
+    (created,) = timers.create_timers(ports, [NewTimer(team.team, ceil_to_second(ports.clock.now_ms()), work)])
+    return created.run.key.job_id
+
+
+def standings(ports: Ports, team: Team) -> list[Standing]:
+    """How each route of a team stands, by its last test."""
+    items = read_many(ports, TEAMS, [key_of_test(team.team, route) for route in team.routes])
+    tests = [None if item is None else RouteTest.from_item(item) for item in items]
+    runs = _runs_of(ports, [test.timer_id for test in tests if test is not None and test.timer_id])
+    return [standing_of(test, runs.get(test.timer_id) if test is not None else None) for test in tests]
+
+
+def _runs_of(ports: Ports, timer_ids: Sequence[str]) -> dict[str, Run]:
+    places = {timer_id: place for timer_id in timer_ids if (place := place_of(timer_id)) is not None}
+    found: list[Item | None] = read_many(ports, TIMERS, [place.as_item() for place in places.values()])
+    return {timer_id: Run.from_item(item) for timer_id, item in zip(places, found, strict=True) if item is not None}

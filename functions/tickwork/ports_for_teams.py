@@ -1,0 +1,65 @@
+"""The ways out to what teams have of their own: queues of pools, and pagers. A part of `ports.py`, which has them all.
+
+Ports know values of the core and nothing of any service.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+from tickwork.core.errors import Throttled
+from tickwork.core.ledger.queues import Queue
+
+
+class QueueMaker(Protocol):
+    """Queues of pools that teams make, each with its dead-letter queue. Making or removing one again is a no-op. Every
+    method may raise `Throttled`; then, as after a crash, it is repeated."""
+
+    def make(self, queue: Queue) -> None: ...
+
+    def waiting(self, queue: Queue) -> int:
+        """About how many messages there are, visible, hidden or delayed, the dead-letter queue's with them; 0: also
+        when there is no queue (any more)."""
+        ...
+
+    def remove(self, queue: Queue) -> None: ...
+
+
+class NoQueueMaker:
+    """For processes that make no queues."""
+
+    def waiting(self, queue: Queue) -> NoReturn:
+        raise Throttled(f"{queue.name}: this process makes no queues, and looks at none")
+
+    make = remove = waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """What came of a page: `proven`, `failed` or `unconfirmed`, and what is to be said of it."""
+
+    state: str
+    detail: str = ""
+
+
+class Pager(Protocol):
+    """The ways to page a team that are not HTTP. Never raises for what the world does."""
+
+    def topic_of(self, team: str) -> str:
+        """What the one topic is called that is the team's."""
+        ...
+
+    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:
+        """`way`: `topic` (`address` is its ARN) or `email`."""
+        ...
+
+
+class NoPager:
+    """For processes that page nobody."""
+
+    def topic_of(self, team: str) -> str:  # noqa: ARG002
+        return ""
+
+    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:  # noqa: ARG002
+        return Paged("failed", "this process pages nobody")

@@ -1,0 +1,64 @@
+"""Checks on the ledger audit (F16): its cursors pass a minute only when all of it was read and mended, or leave a row
+that has it read again.
+
+The audit is the net below every other promise: what it passes unseen, nobody looks at any more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from tickwork.core.ledger.tables import PASSES
+from tickwork.core.ledger.writes import Item
+from tickwork.testing.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
+    from tickwork.testing.process import Process
+
+_CURSORS = ("audited", "audited_hour", "audited_day")
+_MINUTE_S = 60
+
+
+class LedgerAuditChecks:
+    """`_read`: by process the ranges of partitions that it has read to their ends."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._read: dict[Process, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+
+    def read(self, process: Process, partition: str, first: str, last: str) -> None:
+        """A query has come to the end of its range."""
+        if process.kind == "reconciler":
+            self._read[process][partition].append((int(first[:10]), int(last[:10])))
+
+    def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if before is None or after is None:
+            return
+        for cursor in _CURSORS:
+            if after[cursor] > before[cursor]:
+                self._check_passed(process, str(after["slice"]), cursor, before[cursor] + 1, after[cursor])
+
+    def _check_passed(self, process: Process, slice_id: str, cursor: str, first: int, last: int) -> None:
+        cell, slice_no = self._world.cell, int(slice_id.rpartition("#")[2])
+        left = {
+            row["bucket"] for row in self._world.tables.items(PASSES) if row.get("pass") == slice_id and "bucket" in row
+        }
+        for bucket in range(first // _MINUTE_S, last // _MINUTE_S + 1):
+            if bucket in left:
+                continue
+            begin, end = max(first, bucket * _MINUTE_S), min(last, bucket * _MINUTE_S + _MINUTE_S - 1)
+            for shard in process.ports.layout.shards_of(slice_no):
+                partition = f"{cell}#{shard:04d}#{bucket:08d}"
+                if not any(low <= begin and end <= high for low, high in self._read[process][partition]):
+                    what = f"{process.name} moved {cursor} of {slice_id} past {partition}, which it had not read"
+                    raise Violation("every-end-recorded", what)
+            self._check_mended(process, slice_no, cursor, begin, end)
+
+    def _check_mended(self, process: Process, slice_no: int, cursor: str, begin: int, end: int) -> None:
+        """Nothing that should have been sent is left unsent there, but by who is still at it."""
+        forsaken = self._world.checks.cursors.forsaken(slice_no, begin, end)
+        if forsaken:
+            what = f"{process.name} moved {cursor} past {forsaken[0]}, which nobody has sent"
+            raise Violation("every-end-recorded", what)

@@ -1,0 +1,89 @@
+"""A pool is made, shared and deleted with an entry each, whatever dies between two calls of the store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.http import ApiUnderTest
+from tests.unit.access.test_pools import World
+from tickwork.core.access import pools
+from tickwork.core.ledger.tables import AUDIT, TEAMS
+
+AT = "/teams/payments/pools/fast"
+
+
+class _Dies(BaseException):
+    pass
+
+
+class _Dying:
+    """A store after whose n-th call the process dies."""
+
+    def __init__(self, store: Any, n: int) -> None:
+        self._store, self.left = store, n
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **how: Any) -> Any:
+            found = getattr(self._store, name)(*args, **how)
+            self.left -= 1
+            if self.left == 0:
+                raise _Dies
+            return found
+
+        return call
+
+
+def _actions(world: World) -> list[str]:
+    items = [item for item in world.tables.items(AUDIT) if ":pool:" in item["stream"]]
+    return [item["action"] for item in sorted(items, key=lambda item: item["place"])]
+
+
+def _state(world: World) -> object:
+    item = world.tables.get(TEAMS, pools.pool_key("payments", "payments_fast"))
+    return item and (item["version"], item.get("closed_at_ms", 0) > 0, item.get("shared_with"))
+
+
+@pytest.mark.parametrize(
+    ("given", "method", "body", "action"),
+    [
+        ([], "PUT", {}, "pool.created"),
+        ([{}], "PUT", {"shared_with": ["shop"], "version": 1}, "pool.changed"),
+        ([{}], "DELETE", None, "pool.deleted"),
+    ],
+    ids=["make", "share", "delete"],
+)
+def test_a_pool_and_its_entry_change_together(given: list[Any], method: str, body: Any, action: str) -> None:
+    for n in range(1, 60):
+        world = World()
+        for one in given:
+            world.pool(**one)
+        before, told = _state(world), _actions(world)
+        dying = _Dying(world.tables, n)
+        api = ApiUnderTest(replace(world.another_process(), store=dying))  # type: ignore[arg-type]
+        with contextlib.suppress(_Dies):
+            api.call(method, AT, body)
+        assert (_state(world) != before) == (_actions(world) != told), f"died after call {n}"
+        status, _ = world.api.call(method, AT, body)
+        assert status in (200, 404), "a pool that is gone is not there to be deleted again"
+        assert _actions(world) == [*told, action], f"asked again after call {n}"
+        if dying.left > 0:
+            assert world.api.call("GET", "/audit:verify", team="payments")[1]["findings"] == []
+            return
+    raise AssertionError("the request does not end")
+
+
+def test_what_a_pool_was_stands_in_the_entry_of_its_deletion() -> None:
+    world = World()
+    world.pool(worker="lambda", timeout_s=30, shared_with=["shop"])
+    assert world.api.call("DELETE", AT)[0] == 200
+    (entry,) = world.api.call("GET", "/audit", team="payments", object="pool:fast", limit="1")[1]["entries"]
+    assert {one["field"]: (one["before"], one["after"]) for one in entry["changes"]} == {
+        "worker": ("lambda", None),
+        "timeout_s": (30, None),
+        "shared_with": (["shop"], None),
+    }
