@@ -186,9 +186,8 @@ def test_a_deployed_stack_is_upgraded_and_rolled_back_under_load_and_loses_nothi
     notes = (tmp_path / "notes").read_text(encoding="utf-8").split()
     with capsys.disabled():
         print(f"\n{len(accepted)} timers accepted, {statuses['succeeded']} succeeded, 0 lost")
-        print(
-            f"{load.unanswered} calls repeated; {workers.killed} workers killed; {len(notes) - len(set(notes))} of {len(notes)} effects doubled"
-        )
+        print(f"{load.unanswered} calls repeated, {workers.killed} workers killed", end="; ")
+        print(f"{len(notes) - len(set(notes))} of {len(notes)} effects doubled")
         print(f"came with the upgrade, went with the roll-back: {', '.join(sorted(come))}; {new.took_s}, {old.took_s}")
 
 
