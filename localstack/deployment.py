@@ -43,10 +43,12 @@ OPERATOR: Credentials = {
 
 @dataclass
 class Deployment:
-    """The dev environment on `endpoint`. `work` takes the assembly, the outputs and the logs."""
+    """The dev environment on `endpoint`. `work` takes the assembly, the outputs and the logs. `root`: the sources that
+    are deployed, of this version or another."""
 
     endpoint: str
     work: Path
+    root: Path = ROOT
     took_s: dict[str, float] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
 
@@ -56,13 +58,25 @@ class Deployment:
 
     def deploy(self) -> None:
         """Synthesize once, then bootstrap and deploy what was synthesized."""
-        assembly, outputs = self.work / "cdk.out", self.work / "outputs.json"
-        app = f"{sys.executable} -m infra.app"
-        self._cdk("synth", "--quiet", "--app", app, "-c", f"env={ENVIRONMENT}", "-c", "local=true", "-o", str(assembly))
+        self.synthesize()
         account = self.client("sts").get_caller_identity()["Account"]
-        self._cdk("bootstrap", "--app", str(assembly), f"aws://{account}/{REGION}")
+        self._cdk("bootstrap", "--app", str(self.assembly), f"aws://{account}/{REGION}")
+        self.update()
+
+    @property
+    def assembly(self) -> Path:
+        return self.work / "cdk.out"
+
+    def synthesize(self) -> None:
+        app = f"{sys.executable} -m infra.app"
+        wanted = ("-c", f"env={ENVIRONMENT}", "-c", "local=true", "-o", str(self.assembly))
+        self._cdk("synth", "--quiet", "--app", app, *wanted)
+
+    def update(self) -> None:
+        """Deploy what was synthesized, onto whatever stands there."""
+        outputs = self.work / "outputs.json"
         self._cdk(
-            *("deploy", STACK, "--app", str(assembly), "--require-approval", "never"),
+            *("deploy", STACK, "--app", str(self.assembly), "--require-approval", "never"),
             *("--outputs-file", str(outputs)),
         )
         self.outputs = json.loads(outputs.read_text(encoding="utf-8"))[STACK]
@@ -74,7 +88,7 @@ class Deployment:
             raise RuntimeError("the CDK's command line is missing: run `npm ci`")
         done = subprocess.run(
             [str(cdk), command, *arguments],
-            cwd=ROOT,
+            cwd=self.root,
             env=self.environ(OPERATOR) | {"CDK_HOME": str(self.work / "cdk-home"), "CI": "1"},
             capture_output=True,
             text=True,
@@ -94,7 +108,7 @@ class Deployment:
             "AWS_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
             "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "18,20",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "functions"), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join([str(self.root / "functions"), str(self.root)]),
             **credentials,
         }
 
@@ -152,7 +166,7 @@ class Deployment:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, "--prefix", self.settings.prefix, "--concurrency", str(concurrency)],
-                cwd=ROOT,
+                cwd=self.root,
                 env={
                     **self.environ(role),
                     "TICKWORK_API_URL": self.api_url,
@@ -206,8 +220,11 @@ class Deployment:
         from tickwork.core.ledger.tables import ALL_TABLES
 
         dynamodb, repaired = self.client("dynamodb"), []
+        there = set(dynamodb.list_tables()["TableNames"])
         for table in ALL_TABLES:
             name = f"{self.settings.prefix}-{table.name}"
+            if name not in there:  # of a later version than the one that is deployed
+                continue
             standing = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
             if table.ttl and standing.get("AttributeName") != table.ttl:
                 dynamodb.update_time_to_live(
@@ -219,7 +236,7 @@ class Deployment:
     def _repair_batches(self) -> list[str]:
         """The functions' roles, for the endpoint's own names of batches."""
         functions, iam, repaired = self.client("lambda"), self.client("iam"), []
-        for name in FUNCTIONS:
+        for name in self._functions():
             found = functions.get_function_configuration(FunctionName=f"{self.settings.prefix}-{name}")
             role = str(found["Role"]).rsplit("/", 1)[1]
             self._allow_batches(role, iam.get_role_policy(RoleName=role, PolicyName="grants")["PolicyDocument"])
@@ -234,7 +251,7 @@ class Deployment:
         if named == arn:
             return []
         iam, repaired = self.client("iam"), []
-        for name in FUNCTIONS:
+        for name in self._functions():
             found = self.client("lambda").get_function_configuration(FunctionName=f"{self.settings.prefix}-{name}")
             role = str(found["Role"]).rsplit("/", 1)[1]
             granted = iam.get_role_policy(RoleName=role, PolicyName="grants")["PolicyDocument"]["Statement"]
@@ -244,6 +261,12 @@ class Deployment:
                 iam.put_role_policy(RoleName=role, PolicyName="secret", PolicyDocument=document)
                 repaired.append(f"ARN of the secret for {name}")
         return repaired
+
+    def _functions(self) -> list[str]:
+        """Those that are deployed: an earlier version has fewer."""
+        there = self.client("lambda").list_functions()["Functions"]
+        names = {str(one["FunctionName"]) for one in there}
+        return [name for name in FUNCTIONS if f"{self.settings.prefix}-{name}" in names]
 
     def _allow_batches(self, role: str, granted: dict[str, Any]) -> None:
         """MiniStack asks for `sqs:SendMessageBatch` where AWS is content with `sqs:SendMessage`, and so on. The role

@@ -42,6 +42,16 @@ def test_a_pool_that_a_team_has_just_made_gets_its_runs_and_goes_when_nothing_is
     assert (status, problem["type"]) == (409, "urn:tickwork:problem:in-use"), "somebody may be aiming at it"
 
 
+def test_an_address_is_asked_to_confirm_and_does_not_count_before(
+    deployment: Deployment, client_role: Credentials
+) -> None:
+    client = Caller(deployment.api_url, client_role)
+    route = {"kind": "email", "address": "ann@example.org"}
+    client.ok("PUT", "/teams/e2e-paged", {"contact": "the test", "routes": [route]})
+    (found,) = client.ok("POST", "/teams/e2e-paged/routes:test")["routes"]
+    assert (found["state"], "asked to confirm" in found["detail"]) == ("unconfirmed", True)
+
+
 @enforced
 def test_the_api_makes_and_deletes_queues_of_teams_and_no_others(deployment: Deployment) -> None:
     sqs, prefix = deployment.client("sqs", deployment.role_of("api")), deployment.settings.prefix

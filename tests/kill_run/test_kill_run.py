@@ -35,6 +35,10 @@ DISK_IS_FULL = 0.2
 ON_A_FULL_DISK_S = 3.0
 FULL_FIRST = 1
 """This end is surely one of them: a short trial has it too."""
+OLDER_LOOKED_FOR = 50
+"""Of what was there at a start before, at each start; at the last one, all of it: looked for each time, two hundred
+ends would be two hours of looking."""
+TOLD_EVERY = 10
 CANNOT_SAVE = "the state cannot be saved (is the disk full?)"
 
 
@@ -52,8 +56,11 @@ class Accepted:
             self.at_s[timer["timer_id"]] = time.time()
             time.sleep(rng.uniform(0, 0.1))
 
-    def missing(self, session: TerminalSession) -> set[str]:
-        return {timer_id for timer_id in self.at_s if not _is_there(session, timer_id)}
+    def missing(self, session: TerminalSession, rng: random.Random, unseen: set[str], *, all_of_them: bool) -> set[str]:
+        """Of the `unseen`, which no start has looked for yet, and of some or all of the others."""
+        seen = sorted(self.at_s.keys() - unseen)
+        chosen = seen if all_of_them else rng.sample(seen, min(OLDER_LOOKED_FOR, len(seen)))
+        return {timer_id for timer_id in [*unseen, *chosen] if not _is_there(session, timer_id)}
 
 
 def _is_there(session: TerminalSession, timer_id: str) -> bool:
@@ -93,7 +100,8 @@ def test_whatever_ends_a_session_nothing_outlives_it_and_nothing_more_is_lost_th
     starts_s: list[float] = []
     gone_s: list[float] = []
     session: TerminalSession | None = None
-    may_be_lost: set[str] = set()
+    may_be_lost, unseen = set[str](), set[str]()
+    began_s = time.monotonic()
     try:
         for number in range(TIMES + 1):
             begun_s = time.monotonic()
@@ -104,18 +112,20 @@ def test_whatever_ends_a_session_nothing_outlives_it_and_nothing_more_is_lost_th
             else:
                 _until_ready(session)
                 starts_s.append(time.monotonic() - begun_s)
-                missing = accepted.missing(session)
+                missing = accepted.missing(session, rng, unseen | may_be_lost, all_of_them=number == TIMES)
                 assert missing <= may_be_lost, f"after {ways}: {len(missing)} are lost"
                 accepted.lost += len(missing)
                 for timer_id in missing:
                     del accepted.at_s[timer_id]
-                may_be_lost = set()
+                may_be_lost, known = set(), set(accepted.at_s)
                 accepted.create_until(session, time.monotonic() + rng.uniform(0, 4), rng)
             full = not early and number < TIMES and (number == FULL_FIRST or rng.random() < DISK_IS_FULL)
             if full:
                 fill_the_disk(session)
                 accepted.create_until(session, time.monotonic() + ON_A_FULL_DISK_S, rng)
                 eventually(session.text, lambda shown: CANNOT_SAVE in shown, within_s=READY_WITHIN_S)
+            if not early:
+                unseen = accepted.at_s.keys() - known
             way = "SIGTERM" if number == TIMES else rng.choice(SAVES_THE_REST + KILLS_THE_ENDPOINT)
             end(session, way)
             ways[way + (", while it started" if early else ", the disk full" if full else "")] += 1
@@ -125,6 +135,11 @@ def test_whatever_ends_a_session_nothing_outlives_it_and_nothing_more_is_lost_th
             ended_s = time.monotonic()
             _until_gone(session, way)
             gone_s.append(time.monotonic() - ended_s)
+            if number % TOLD_EVERY == 0:
+                print(
+                    f"\n{number} ends in {(time.monotonic() - began_s) / 60:.0f} min: {dict(ways)}", end="", flush=True
+                )
+                print(f"; {len(accepted.at_s)} timers kept, {accepted.lost} lost with a killed endpoint", flush=True)
     finally:
         if session is not None:
             session.kill_all()

@@ -79,7 +79,7 @@ def versions(tmp_path: Path) -> Iterator[tuple[Version, Version]]:
     commit = previous_commit()
     if why := why_not_there(commit):
         pytest.skip(why)
-    old_functions = sources_of(commit, tmp_path / "previous")
+    old_functions = sources_of(commit, tmp_path / "previous", "functions") / "functions"
     with Endpoint(
         python=endpoint.default_python(), port=free_port(), state=tmp_path / "aws", log=tmp_path / "endpoint.log"
     ) as running:

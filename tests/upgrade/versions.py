@@ -31,12 +31,12 @@ def why_not_there(commit: str) -> str:
     return f"this clone lacks {commit[:10]}: `git fetch --depth 1 origin {commit}` brings it into a shallow one"
 
 
-def sources_of(commit: str, folder: Path) -> Path:
-    """The package of a commit, unpacked into a folder."""
-    packed = subprocess.run(["git", "archive", commit, "functions"], cwd=ROOT, capture_output=True, check=True).stdout
+def sources_of(commit: str, folder: Path, *only: str) -> Path:
+    """The sources of a commit, unpacked into a folder; of some of its folders `only`."""
+    packed = subprocess.run(["git", "archive", commit, *only], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
-    return folder / "functions"
+    return folder
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import batched
@@ -24,6 +24,7 @@ from tickwork.worker.answers import UNDECIDED, entries_of
 from tickwork.worker.claims import Claims
 from tickwork.worker.clock import WorkerClock
 from tickwork.worker.delivery import BadMessage, Delivery
+from tickwork.worker.telling import tell
 from tickwork.worker.unhandled import is_about_handlers, tell_unhandled
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ HELD_RETRY_S_MAX = 900
 HELD_RETRY_S_DEFAULT = 5
 BODY_CHARS_LOGGED = 200
 QUEUE_THREADS = 2
+GIVE_BACK_TRIES = 3
+"""Beside those of the client itself, with its pauses: a worker that stops has no more time."""
 
 
 class Source(Protocol):
@@ -97,13 +100,16 @@ class SqsSource:
         self._queue_calls.submit(self._hide, [(delivery, math.ceil(delivery.trust_s) + 1) for delivery in deliveries])
 
     def give_back(self, deliveries: Sequence[Delivery], seconds: int) -> None:
-        self._show([(delivery, seconds) for delivery in deliveries])
+        """Told again where the queue has not taken it: else nobody sees the message before a lease would have ended."""
+        left = [(delivery, seconds) for delivery in deliveries]
+        for _ in range(GIVE_BACK_TRIES):
+            left = self._show(left)
 
     def drop(self, deliveries: Sequence[Delivery]) -> None:
         for batch in batched(deliveries, BATCH_MAX):
             entries: Any = [{"Id": str(i), "ReceiptHandle": d.receipt} for i, d in enumerate(batch)]
             delete = partial(self._control.delete_message_batch, QueueUrl=self._queue_url, Entries=entries)
-            _tell("not deleted", batch, delete)
+            tell("not deleted", batch, delete)
 
     def close(self) -> None:
         """After the last `hold` and `drop`."""
@@ -191,20 +197,20 @@ class SqsSource:
         """Hide what is still this worker's. What was given back during the call is shown again, after both."""
         hidden = [(delivery, seconds) for delivery, seconds in later if not delivery.is_given_back]
         self._show(hidden)
-        self._show([(delivery, delivery.shown_in_s) for delivery, _ in hidden if delivery.is_given_back])
+        for delivery in [delivery for delivery, _ in hidden if delivery.is_given_back]:
+            self.give_back([delivery], delivery.shown_in_s)
 
-    def _show(self, later: Sequence[tuple[Delivery, int]]) -> None:
-        """Let messages be visible again after so many seconds each."""
+    def _show(self, later: Sequence[tuple[Delivery, int]]) -> list[tuple[Delivery, int]]:
+        """Let messages be visible again after so many seconds each; those of which the queue has not taken it."""
+        left: list[tuple[Delivery, int]] = []
         for batch in batched(later, BATCH_MAX):
             entries: Any = [
                 {"Id": str(i), "ReceiptHandle": delivery.receipt, "VisibilityTimeout": seconds}
                 for i, (delivery, seconds) in enumerate(batch)
             ]
-            _tell(
-                "visibility not changed",
-                [delivery for delivery, _ in batch],
-                partial(self._control.change_message_visibility_batch, QueueUrl=self._queue_url, Entries=entries),
-            )
+            change = partial(self._control.change_message_visibility_batch, QueueUrl=self._queue_url, Entries=entries)
+            left += [batch[at] for at in tell("visibility not changed", [delivery for delivery, _ in batch], change)]
+        return left
 
 
 class LeaseSource:
@@ -288,13 +294,3 @@ class LeaseSource:
 
     def close(self) -> None:
         """Nothing to do."""
-
-
-def _tell(failure: str, batch: Sequence[Delivery], call: Callable[[], Any]) -> None:
-    try:
-        failed = call().get("Failed") or []
-    except (ClientError, BotoCoreError) as error:
-        log.info(failure, extra={"facts": {"runs": len(batch), "error": repr(error)}})
-        return
-    for entry in failed:
-        log.info(failure, extra={"facts": batch[int(entry["Id"])].names | {"error": entry.get("Code")}})

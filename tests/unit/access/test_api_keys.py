@@ -263,6 +263,14 @@ def test_the_last_use_is_written_once_an_hour_at_most(desk: Desk) -> None:
     assert desk.clock.at_ms - key.used_at_ms <= HOUR_MS
 
 
+def test_the_newest_keys_come_first_and_those_of_one_instant_by_id(desk: Desk) -> None:
+    made = []
+    for _ in range(3):
+        made.append(sorted((desk.make()[0], desk.make()[0])))
+        desk.clock.at_ms += SECOND_MS
+    assert [key.key_id for key in keys.list_keys(desk.ports, "payments")] == [*made[2], *made[1], *made[0]]
+
+
 def test_a_process_that_has_read_the_key_long_ago_writes_no_use_within_the_hour_of_anothers(desk: Desk) -> None:
     """Each process knows the key as it read it: the store says whether a use has been noted since."""
     _, text = desk.make()

@@ -282,3 +282,14 @@ def test_a_number_that_is_not_allowed_is_shown_as_it_was_sent(url: str) -> None:
 def test_the_shell_is_given_a_completion() -> None:
     found = CliRunner().invoke(main, [], prog_name="tickwork", env={"_TICKWORK_COMPLETE": "bash_source"})
     assert "_TICKWORK_COMPLETE=bash_complete" in found.output
+
+
+@pytest.mark.parametrize("limit", [1, 199, 200, 201, 350])
+def test_a_list_shows_as_many_as_were_asked_for_and_no_more(limit: int) -> None:
+    class Endless:
+        def get(self, _: str, *, limit: int, cursor: str | None, **__: object) -> dict[str, Any]:
+            begin = int(cursor or 0)
+            return {"runs": [{"n": begin + i} for i in range(limit)], "cursor": str(begin + limit), "reached": None}
+
+    found = paging.collect(Endless(), "/runs", "runs", limit=limit)  # type: ignore[arg-type]
+    assert [one["n"] for one in found] == list(range(limit))

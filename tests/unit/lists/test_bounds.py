@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.support.http import ApiUnderTest
 from tests.support.worlds import move
-from tests.unit.lists.stage import Stage, flat, refs
+from tests.unit.lists.stage import TEAM, CountingStore, Stage, flat, refs
 from tickwork.core.instants import DAY_MS, HOUR_MS, iso
 from tickwork.core.ledger.keys import DEAD_SPREAD
-from tickwork.core.ledger.tables import BAD_ENDS, TIMERS
+from tickwork.core.ledger.tables import BAD_ENDS, TIMERS, Table
 from tickwork.core.ledger.writes import Anyway, Update
 from tickwork.flows.access.walled import WalledStore
-from tickwork.flows.ledger.merging import READS_MAX, ROWS_MAX
-from tickwork.ports import Layout
+from tickwork.flows.audit.history import PARTITIONS_AT_ONCE
+from tickwork.flows.ledger.merging import READS_MAX, ROWS_MAX, STREAM_ROWS
+from tickwork.ports import Layout, Page
 
 
 @pytest.mark.parametrize("team", ["", "pay"])
@@ -194,3 +196,43 @@ def test_a_run_is_withdrawn_until_it_is_due_and_not_for_a_moment_longer(passed_s
     stage.cancel(run)
     (item,) = stage.store.items(TIMERS)
     assert (item["status"], BAD_ENDS.partition_key in item) == ("cancelled", is_marked)
+
+
+class Asked(CountingStore):
+    """Remembers how much was asked for at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: list[int] = []
+
+    def query(self, table: Table, partition: str, first: str, last: str, **how: Any) -> Page:
+        self.limits.append(how["limit"])
+        return super().query(table, partition, first, last, **how)
+
+
+def test_however_full_a_minute_is_no_more_is_asked_for_at_once_than_a_stream_has() -> None:
+    stage = Stage(store=Asked())
+    stage.timers(1_500, delay_s=1)
+    stage.after(2)
+    assert isinstance(stage.store, Asked)
+    stage.store.limits.clear()
+    assert len(stage.listed("/runs", team=TEAM, status="running", since="2026-10-30T00:00:00Z")) == 0
+    assert max(stage.store.limits) <= STREAM_ROWS[1]
+
+
+def test_no_page_of_a_list_over_all_teams_merges_more_partitions_than_it_may() -> None:
+    stage = Stage()
+    made = [stage.timers(1, team=f"team-{number:02d}")[0] for number in range(20)]
+    stage.after(1)
+    stage.cancel(*made)
+    cursor: dict[str, str] = {}
+    shown: list[dict[str, Any]] = []
+    for _ in range(50):
+        stage.store.queries = 0
+        page = stage.ok("GET", "/runs", None, status="cancelled", since="2026-10-30T00:00:00Z", **cursor)
+        assert stage.store.queries <= PARTITIONS_AT_ONCE + 2 * len(page["runs"]) + READS_MAX // 4
+        shown += page["runs"]
+        if page["cursor"] is None:
+            break
+        cursor = {"cursor": page["cursor"]}
+    assert len(refs(shown)) == len(set(refs(shown))) == 20

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from tests.support.worker_bench import Bench, HandClock, message, receipt, refused, unreachable
 from tests.unit.worker.test_worker_ending import GRACE_S, Ending, released, until
@@ -297,3 +298,26 @@ def test_a_message_that_was_given_back_while_it_was_being_hidden_is_shown_again(
     found.source.hold([delivery])
     found.settle()
     assert found.sqs.shown[receipt(message())][-1] == 0
+
+
+@pytest.mark.parametrize("how", ["no answer", "an entry of the answer"])
+def test_that_a_message_is_visible_again_is_told_until_the_queue_has_taken_it(how: str) -> None:
+    """Else a run that was handed back waits for as long as its lease would have lasted."""
+    found = bench()
+    found.take(message("r1"), message("r2"))
+    change, failures = found.sqs.change_message_visibility_batch, [1, 1]
+
+    def failing(**asked: Any) -> dict[str, Any]:
+        if not failures:
+            return change(**asked)
+        failures.pop()
+        if how == "no answer":
+            raise ReadTimeoutError(endpoint_url="https://sqs.test")
+        kept = [entry for entry in asked["Entries"] if receipt(message("r1")) != entry["ReceiptHandle"]]
+        change(**(asked | {"Entries": kept}))
+        return {"Failed": [{"Id": one["Id"], "Code": "InternalError"} for one in asked["Entries"] if one not in kept]}
+
+    found.sqs.change_message_visibility_batch = failing  # type: ignore[method-assign]
+    found.source.give_back(found.active, 0)
+    assert [found.sqs.shown[receipt(message(name))][-1] for name in ("r1", "r2")] == [0, 0]
+    assert found.sqs.shown[receipt(message("r2"))].count(0) == 1, "of one that was taken it is told once"

@@ -7,23 +7,23 @@ far as they touch the job, and not its words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from tickwork.api.jobs.answers import OccurrenceShown, PreviewAnswer
-from tickwork.api.routing import Call
-from tickwork.core.access.actors import PLATFORM_TEAM
+from tickwork.core.access.actors import PLATFORM_TEAM, Actor
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.schedule import Calendar, Schedule, describe, occurrences, warnings_of
 from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.ledger import reading
+from tickwork.ports import Ports
 
 
-def calendars_of(call: Call[Any, Any], schedule: Schedule, team: str) -> Mapping[str, Calendar]:
+def calendars_of(ports: Ports, actor: Actor, schedule: Schedule, team: str) -> Mapping[str, Calendar]:
     """What a schedule of a team excludes by. A job from before the wall may go by another team's calendar: its times
     are shown in what they do to the job, and not what they are called there."""
-    found = reading.resolve(call.ports, team, schedule.exclusion.names if schedule.exclusion else ())
-    if not call.actor.is_walled:
+    found = reading.resolve(ports, team, schedule.exclusion.names if schedule.exclusion else ())
+    if not actor.is_walled:
         return found
     own = {"", team, PLATFORM_TEAM}
     return {name: one if name.rpartition(":")[0] in own else one.unnamed for name, one in found.items()}

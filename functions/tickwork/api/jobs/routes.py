@@ -196,7 +196,7 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     job = registering.get_job(call.ports, call.path["job_id"])
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
-    shown = preview(schedule, calendars_of(call, schedule, job.team), after_ms, call.query.count)
+    shown = preview(schedule, calendars_of(call.ports, call.actor, schedule, job.team), after_ms, call.query.count)
     for row in shown["occurrences"]:
         row["note"] = "; ".join(filter(None, (row["note"], why_not(job, parse_iso(row["scheduled_at"]))))) or None
     return 200, shown
@@ -223,7 +223,7 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
         else:
             schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=body.job_id or "")
             after_ms = starting_after_ms(schedule, now_ms)
-        return 200, preview(schedule, calendars_of(call, schedule, team), after_ms, body.count)
+        return 200, preview(schedule, calendars_of(call.ports, call.actor, schedule, team), after_ms, body.count)
 
 
 def _view(ports: Ports, job: Job) -> JobShown:
