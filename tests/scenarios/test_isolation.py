@@ -16,6 +16,7 @@ from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, SET_ASIDE
 from tickwork.core.ledger.writes import Anyway, Is, Put, Update
+from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.ports import Layout, OutMessage, SendReport, ready_queue
@@ -110,6 +111,24 @@ def test_the_jobs_of_a_broken_pool_are_caught_up_as_their_policy_says() -> None:
     latest = [ended["latest", minute] for minute in range(2, 6)]
     assert latest == ["skipped"] * 3 + ["succeeded"], "of an outage, the newest; the others are recorded"
     stage.assert_chains_unbroken()
+
+
+def test_the_audit_leaves_to_a_row_what_that_row_serves_and_nothing_else() -> None:
+    """One pool's queue is away, and the message of another pool was lost in those seconds: that one is sent again."""
+    stage = Stage(Layout(shards=1, slices=1, pools=("default", "bad")))
+    waiting, _ = (stage.timers(1, NOW_MS + second * SECOND_MS, pool="bad")[0] for second in (1, 3))
+    (lost,) = stage.timers(1, NOW_MS + 2 * SECOND_MS)
+    refusing(stage, "bad")
+    stage.at_ms += 4 * SECOND_MS
+    stage.process().window()
+    assert rows(stage) == ["pool#bad"]
+    stage.inbox.clear()
+    stage.at_ms += 6 * MINUTE_MS
+    stage.process().window()
+    stage.inbox.clear()
+    reconcile(stage.process().ports)
+    assert [body["ref"] for body in stage.bodies()] == [lost.ref]
+    assert stage.run(waiting).status == "pending", "its row has it sent when its queue is back"
 
 
 # --- a shard, a slice -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, RESOURCES, TIMERS
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Delete, Item, Put
-from tickwork.core.runs import waiters
+from tickwork.core.runs import slots, waiters
 from tickwork.core.runs.attempts import Declined
 from tickwork.flows.runs import timers
 from tickwork.flows.runs.cancelling import cancel_run
@@ -343,3 +343,18 @@ def test_one_who_came_and_found_the_slot_taken_is_woken_by_the_next_end(world: W
     refused(world, waiter)
     world.complete(older, token)
     assert woken(world) == [waiter.ref] * 2
+
+
+# --- a limit that is lowered ----------------------------------------------------------------------------------
+
+
+def test_an_attempt_takes_up_the_slot_of_the_one_before_only_below_the_limit_of_today() -> None:
+    """F11: the run of a slot beyond it takes another, or waits like anybody."""
+    mine = slots.Slot(2, "main#0000#00000001|mine", 1)
+    other = slots.Slot(0, "main#0000#00000001|other", 1)
+    one, two = Resource("printer", 1), Resource("printer", 2)
+    assert slots.choose(Resource("printer", 3), [other, mine], mine.holder, "claim", 0) == slots.Grab(
+        Resource("printer", 3), 2, mine
+    )
+    assert slots.choose(two, [other, mine], mine.holder, "claim", 0) == slots.Grab(two, 1)
+    assert slots.choose(one, [other, mine], mine.holder, "claim", 0) is None
