@@ -192,30 +192,12 @@ def _step(world: World, ctx: Context, ends_ms: int, takes_ms: int) -> None:
         wait([], takes_ms / 1_000)
         ctx.check()
     except LeaseLost:
-        _check_reason(world, ctx)
         items = (item for item in world.tables.items(TIMERS) if item.get("token") == ctx.token)
         limited = any(item.get("stop_at_ms") for item in items if _run_id(item) == ctx.run_id)
         if world.kernel.now_ms + _LAMBDA_SPARE_MS < ends_ms and not limited:
             what = f"{ctx.run_id} was stopped for its lease {ends_ms - world.kernel.now_ms} ms before its function ends"
             world.fail(Violation("bounded-attempts", what))
         raise
-
-
-def _check_reason(world: World, ctx: Context) -> None:
-    """A job is stopped when its lease may be another's, or was not extended for two thirds of its time: one heartbeat
-    that fails, or two with a good one between them, are no reason (W3)."""
-    for item in world.tables.items(TIMERS):
-        if item.get("token") != ctx.token or item["status"] != "running" or _run_id(item) != ctx.run_id:
-            continue
-        if item.keys() & {"stop_at_ms", "cancel_requested", "handed_back"}:
-            continue
-        work = item.get("work") or world.work_of(item.get("job_id", ""))
-        until_ms = world.checks.ledger.held_until_ms.get((ctx.run_id, ctx.token), 0)
-        left_ms = until_ms - world.kernel.now_ms - world.faults.skew_max_ms
-        lease_ms = max(_LEASE_S, int(work.get("lease_s", _LEASE_S))) * SECOND_MS
-        if left_ms > lease_ms / 3 + _STALE_MS:
-            what = f"attempt {ctx.attempt} of {ctx.run_id} was stopped {left_ms} ms before its lease is over"
-            world.fail(Violation("bounded-attempts", what))
 
 
 def _run_id(item: dict[str, Any]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.support.worlds import create_job, every, job_item, make_world, move, sent_refs, serve
 from tickwork.core.jobs.occurrences import ALL_EXCLUDED
+from tickwork.core.ledger.tables import CALENDARS
+from tickwork.core.ledger.writes import Anyway, Update
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.jobs import calendars
 
@@ -29,3 +31,11 @@ def test_a_calendar_of_everything_parks_its_jobs_and_mending_it_brings_them_back
         move(ports, 3_600)
         serve(ports)
     assert len([ref for ref in sent_refs(ports)[sent:] if "nightly" in ref]) >= 2
+
+
+def test_a_calendar_that_somebody_has_garbled_is_mended_by_a_change() -> None:
+    ports, _ = make_world()
+    calendars.put_calendar(ports, "pay", "freezes", {"dates": ["2026-12-24"]}, None)
+    place = {"calendar_id": "pay:freezes"}
+    ports.store.commit([Update(CALENDARS, place, Anyway("somebody's hand"), set={"spec": 7})])
+    assert calendars.put_calendar(ports, "pay", "freezes", {"dates": ["2026-12-25"]}, 1)["version"] == 2

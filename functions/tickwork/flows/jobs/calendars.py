@@ -59,6 +59,8 @@ def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], ve
 def _told(standing: Item | None, item: Item) -> Change:
     """What the audit says of a calendar's change."""
     before = standing or {"version": 0, "spec": {}}
+    # One that somebody has garbled is mended by a change like any other: what it says is told as it stands.
+    spec = before["spec"] if isinstance(before["spec"], Mapping) else {"spec": before["spec"]}
     return Change(
         item["team"],
         "calendar",
@@ -67,7 +69,7 @@ def _told(standing: Item | None, item: Item) -> Change:
         head=str(before.get("audit_head", "")),
         version_before=before["version"],
         version=item["version"],
-        changes=differences(before["spec"], item["spec"]),
+        changes=differences(spec, item["spec"]),
     )
 
 
