@@ -21,6 +21,7 @@ from tickwork.core.instants import iso_ms
 from tickwork.core.ledger.items import values_of
 from tickwork.core.runs.push_targets import parse_target
 from tickwork.flows.access import teams
+from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.jobs import dissolving
 from tickwork.flows.runs import paging
 from tickwork.ports import Layout
@@ -47,7 +48,11 @@ def get_team(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
 def test_routes(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
     """Send a test message by each route of a team. One counts when its message has got through: look again for that."""
     team = teams.get_team(call.ports, call.path["team"])
-    return 200, _view(team, paging.test_routes(call.ports, team, call.actor))
+    with call_on_many(call.ports, [team.team], "team.routes_tested", {"routes": len(team.routes)}) as counted:
+        standings = paging.test_routes(call.ports, team, call.actor)
+        for standing in standings:
+            counted.add(team.team, standing.state)
+    return 200, _view(team, standings)
 
 
 def list_teams(call: Call[NoBody, TeamsQuery]) -> tuple[int, TeamsPage]:
