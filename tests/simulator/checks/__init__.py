@@ -86,6 +86,7 @@ class Checks:
         visible_ms = visible_at_ms + process.latest_ms() - self._world.kernel.now_ms  # by the sender's own clock
         if visible_ms < due_ms:
             raise Violation("no-early-fire", f"{process.name} sent {ref} {due_ms - visible_ms} ms early")
+        self.lags.sent(message["ref"], message["dispatched_at_ms"])
         self.ledger.sent(process, message["ref"])
         self.ledger.told_what(process, message)
         if message["dispatched_by"] == "audit":

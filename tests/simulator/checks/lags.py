@@ -62,6 +62,12 @@ class LagChecks:
         self._allowed_ms += ISOLATION_MS if self._parts else 0
         self._allowed_ms += _HERD_MS if world.shape.elements & {"herd", "job_herd"} else 0
 
+        self._first_sent_ms: dict[str, int] = {}
+
+    def sent(self, ref: str, dispatched_at_ms: int) -> None:
+        """A message was left for a ready queue."""
+        self._first_sent_ms.setdefault(ref, dispatched_at_ms)
+
     def stop(self) -> None:
         """Judge nothing: somebody measures."""
         self._judged = False
@@ -72,17 +78,19 @@ class LagChecks:
         if not self._judged or run["attempt"] != 1 or has_waited:
             return
         since_ms = max(int(run["sk"][:10]) * SECOND_MS, run.get("created_at_ms", 0))
-        lag_ms = self._until_ms(run) - since_ms
+        lag_ms = self._until_ms(ref, run) - since_ms
         if lag_ms <= self._allowed_ms or self._is_touched(ref, run):
             return
         faults = f"with {', '.join(sorted(self._world.classes))}" if self._world.classes else "without any fault"
         what = f"{ref} started {lag_ms} ms after it was due, {self._allowed_ms} are allowed {faults}"
         raise Violation("isolation" if self._parts else "bounded-lag", what)
 
-    def _until_ms(self, run: Item) -> int:
+    def _until_ms(self, ref: str, run: Item) -> int:
+        """When it started; where workers have so many hands, when it was first sent. The message that starts it may be
+        a later copy, which the audit has sent because no worker had taken up the first."""
         work = run.get("work") or (self._world.tables.standing(JOBS, {"job_id": run["job_id"]}) or {}).get("work")
         if isinstance(work, dict) and work.get("pool") in _WORKERS_CAPACITY and run.get("dispatched_at_ms"):
-            return int(run["dispatched_at_ms"])
+            return min(int(run["dispatched_at_ms"]), self._first_sent_ms.get(ref, self._world.kernel.now_ms))
         return self._world.kernel.now_ms
 
     def _is_touched(self, ref: str, run: Item) -> bool:
