@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 _SWEEP_EVERY_MS = 40 * SECOND_MS
-RETENTION_S = 900
+RETENTION_S = 600
 """In worlds that carry out the time to live: the shortest that leaves a message the time to find its run."""
 OLD_ZONE_DATA = "2020a"
 _HALF_A_MESSAGE = {"ref": "x", "run_id": "x", "job_id": "a:b", "handler": "x", "attempt": 1, "lease_s": 1}

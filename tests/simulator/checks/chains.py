@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from tests.simulator.oracle import occurrences
 from tests.simulator.poison import GARBAGE
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import LedgerKey, slice_key
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
-from tickwork.core.schedule import Calendar, next_after, parse_calendar, schedule_from_spec
+from tickwork.core.schedule import Calendar, Schedule, next_after, parse_calendar, schedule_from_spec
+from tickwork.core.schedule.limits import START_GRACE_MS
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -250,7 +252,7 @@ class ChainChecks:
         at_ms: int | None = before["next_scheduled_at_ms"]
         for _ in range(_GAP_MAX):
             at_ms = next_after(schedule, max(at_ms, since_ms), calendars) if at_ms is not None else None
-            if at_ms == (last or None):
+            if at_ms == (last or None) or _is_begun_at_once(schedule, last, since_ms):
                 return None
             if at_ms is None or (last and at_ms > last):
                 return Violation("chain-unbroken", f"{job_id} went to {last}, not one of its instants")
@@ -270,6 +272,14 @@ class ChainChecks:
             for (_, calendar), end_ms in zip(standing, ends_ms, strict=True)
             if end_ms >= process.began_true_ms
         ]
+
+
+def _is_begun_at_once(schedule: Schedule, at_ms: int, since_ms: int) -> bool:
+    """Who starts a rate, or a rule, at the present means the present: its very first instant is due though it passed a
+    moment before the change was carried out."""
+    if not at_ms <= since_ms <= at_ms + START_GRACE_MS + SECOND_MS:
+        return False
+    return next_after(schedule, 0, {}) == at_ms
 
 
 def _last_ms(job: Item) -> int:

@@ -109,6 +109,20 @@ def test_a_tick_that_comes_too_early_is_hidden_for_a_while_and_delivered_again()
     assert receiver.hidden == [(TICKS_QUEUE, "receipt-0", 12), (TICKS_QUEUE, "receipt-2", AGAIN_S_MAX)]
 
 
+def test_a_tick_that_becomes_due_while_the_window_of_an_earlier_one_runs_is_delivered_again() -> None:
+    receiver, now = _Hidden(), second_of(NOW_MS)
+    ports = dataclasses.replace(fake_ports(), receiver=receiver)
+
+    def slow(windows):  # type: ignore[no-untyped-def]
+        waits = [window() for window in windows]  # up to now, and then failed sends take their time
+        ports.clock.sleep_ms(20_000)
+        return waits
+
+    batch = _messages(_tick(0, now), _tick(0, now + 12))
+    assert TickBatch(ports, slow).serve(batch, budget_ms=BUDGET_MS) == ["id-1"]
+    assert receiver.hidden == [(TICKS_QUEUE, "receipt-1", 1)]
+
+
 def test_a_tick_that_cannot_be_hidden_is_delivered_again_all_the_same() -> None:
     ports = dataclasses.replace(fake_ports(), receiver=_Hidden(throttled=True))
     early = _messages(_tick(0, second_of(NOW_MS) + 12))

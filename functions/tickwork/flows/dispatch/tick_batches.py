@@ -56,10 +56,12 @@ class TickBatch:
         again: list[str] = []
         for seconds, done, wait_ms in zip(by_slice.values(), served, self._serving(windows), strict=True):
             for message_id, second in seconds.items():
+                if wait_ms is None and second <= done:
+                    continue
+                # One that was early comes again, also when it became due while the window ran: nobody has served it.
                 early_ms = second * SECOND_MS - self._ports.clock.now_ms() if second > done else 0
-                if wait_ms is not None or early_ms > 0:
-                    self._hide(messages[message_id].receipt, max(wait_ms or 0, early_ms))
-                    again.append(message_id)
+                self._hide(messages[message_id].receipt, max(wait_ms or 0, early_ms))
+                again.append(message_id)
         return again
 
     def _by_slice(self, messages: Mapping[str, InMessage]) -> dict[int, dict[str, int]]:
