@@ -112,7 +112,7 @@ def cancel_timer(world: World, timer_id: str) -> None:
     def call(process: Process) -> None:
         run = timers.cancel_timer(process.ports, timer_id)
         world.seen["timer cancelled"] += 1
-        world.checks.ledger.cancelled.add(run.key.ref)
+        world.checks.ledger.told_cancelled(process, run.key.ref)
 
     request(world, call, again=True)
 
@@ -209,7 +209,7 @@ def cancel_run(world: World) -> None:
         cancelled = cancelling.cancel_run(process.ports, key, "not today")
         world.seen[f"run cancelled {'on request' if cancelled.requested else 'at once'}"] += 1
         if cancelled.status == lifecycle.CANCELLED:
-            world.checks.ledger.cancelled.add(key.ref)
+            world.checks.ledger.told_cancelled(process, key.ref)
 
     request(world, call, again=True)
 

@@ -57,6 +57,7 @@ class LedgerChecks:
         self._world = world
         self.accepted: dict[str, int] = {}
         self.cancelled: set[str] = set()
+        self._brought_back_ms: dict[str, int] = {}
         self._what: dict[str, dict[str, Any]] = {}
         self.never_fired: set[str] = set()
         self.started_at_ms: dict[str, int] = {}
@@ -90,6 +91,7 @@ class LedgerChecks:
         self._check_bound(process, ref, after)
         if now == "pending":
             self.cancelled.discard(ref)
+            self._brought_back_ms[ref] = self._world.kernel.now_ms
             self.never_fired.discard(ref)
         elif now == "running" and (was != "running" or _token(after) != _token(before)):
             self._check_start(process, ref, before or {}, after)
@@ -101,6 +103,12 @@ class LedgerChecks:
         if before["scheduled_at_ms"] <= process.earliest_ms():
             raise Violation("every-end-recorded", f"{process.name} deleted {before}, which was due")
         self._world.seen["item replanned"] += 1
+
+    def told_cancelled(self, process: Process, ref: str) -> None:
+        """A client was told that it is cancelled. Whoever has registered the job anew since the call began has brought
+        it back: the answer came late, and is of the one before."""
+        if self._brought_back_ms.get(ref, 0) < process.began_true_ms:
+            self.cancelled.add(ref)
 
     def sent(self, process: Process, ref: str) -> None:
         """An occurrence that ended as its job's next was never fired: nobody may send it. (What was fired, and

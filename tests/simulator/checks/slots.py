@@ -37,10 +37,13 @@ class SlotChecks:
             for slot in before.get("slots", ()):
                 if self._held.get((team, slot)) == ref:
                     del self._held[team, slot]
+        if before is None or (before["status"], before.get("token")) != (after["status"], after.get("token")):
+            for slot in (before or {}).get("slots", ()):
+                self._since_ms.pop((team, slot, ref), None)  # it may take the same one again, and then since then
+            if after["status"] == "running":
+                self._check_limits(process, ref, after)
         if after["status"] != "running":
             return
-        if before is None or before["status"] != "running" or before["token"] != after["token"]:
-            self._check_limits(process, ref, after)
         for slot in after.get("slots", ()):
             if (team, slot, ref) in self._lost:
                 continue
