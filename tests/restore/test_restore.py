@@ -30,6 +30,8 @@ from tickwork.core.ledger.tables import ALL_TABLES, TIMERS, Table
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.local.signals import LineSignals
 
+pytestmark = pytest.mark.timeout(300)  # a minute each on a quiet machine, most of it waiting for what is due
+
 PERIOD_S = 5
 TARGET = {"pool": "payments", "handler": "effect"}
 SOON_S, LATER_S = range(8, 16), range(35, 40)
