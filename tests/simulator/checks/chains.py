@@ -252,7 +252,7 @@ class ChainChecks:
         at_ms: int | None = before["next_scheduled_at_ms"]
         for _ in range(_GAP_MAX):
             at_ms = next_after(schedule, max(at_ms, since_ms), calendars) if at_ms is not None else None
-            if at_ms == (last or None) or _is_begun_at_once(schedule, last, since_ms):
+            if at_ms == (last or None) or _is_begun_at_once(schedule, last, since_ms, calendars):
                 return None
             if at_ms is None or (last and at_ms > last):
                 return Violation("chain-unbroken", f"{job_id} went to {last}, not one of its instants")
@@ -274,12 +274,12 @@ class ChainChecks:
         ]
 
 
-def _is_begun_at_once(schedule: Schedule, at_ms: int, since_ms: int) -> bool:
+def _is_begun_at_once(schedule: Schedule, at_ms: int, since_ms: int, calendars: dict[str, Calendar]) -> bool:
     """Who starts a rate, or a rule, at the present means the present: its very first instant is due though it passed a
     moment before the change was carried out."""
     if not at_ms <= since_ms <= at_ms + START_GRACE_MS + SECOND_MS:
         return False
-    return next_after(schedule, 0, {}) == at_ms
+    return next_after(schedule, 0, calendars) == at_ms
 
 
 def _last_ms(job: Item) -> int:
