@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from greenlet import getcurrent, greenlet
 
-EVENTS_MAX = 150_000
+EVENTS_MAX = 400_000
 """Of one seed. A seed that needs more is a livelock, and is reported as one."""
 
 
