@@ -9,7 +9,7 @@ import time
 from tests.simulator.coverage import missing
 from tests.simulator.run import CORPUS, Figures, replay, run_seeds
 
-_FRESH_MAX = 200
+_FRESH_MAX = 40
 """Of a run without arguments, as CI's: a sample beside the corpus. `--seeds` runs as many as one has time for."""
 
 
