@@ -10,4 +10,4 @@ $(VENV)/.postgres: $(VENV)/.dev requirements/postgres.lock
 kill-test: $(VENV)/.postgres $(MINISTACK)/.made ## Kill workers at random, double the deliveries, count effects (RUNS, SEED)
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ echo "PostgreSQL is missing: apt-get install postgresql" >&2; exit 1; }
-	KILL_RUNS=$(RUNS) KILL_SEED=$(or $(SEED),1) $(BIN)/pytest -s tests/kill
+	KILL_RUNS=$(RUNS) KILL_SEED=$(or $(SEED),1) $(BIN)/pytest -s $(or $(WHAT),tests/kill)
