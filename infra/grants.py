@@ -36,7 +36,7 @@ GET, GET_MANY, QUERY, SCAN = "GetItem", "BatchGetItem", "Query", "Scan"
 PUT, UPDATE, DELETE, CHECK = "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"
 URL, SEND, RECEIVE = "GetQueueUrl", "SendMessage", "ReceiveMessage"
 HIDE, REMOVE = "ChangeMessageVisibility", "DeleteMessage"
-MAKE, COUNT, UNMAKE = "CreateQueue", "GetQueueAttributes", "DeleteQueue"
+MAKE, COUNT, RESET, UNMAKE = "CreateQueue", "GetQueueAttributes", "SetQueueAttributes", "DeleteQueue"
 READ_SECRET = "GetSecretValue"
 CONSUME = (RECEIVE, REMOVE, "GetQueueAttributes")
 """What the event source itself does in the function's name."""
@@ -85,7 +85,7 @@ API = Grants(
     ticks=(URL, SEND),
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
-    made=(MAKE, COUNT, UNMAKE),
+    made=(MAKE, COUNT, RESET, UNMAKE),
     paged=("CreateTopic", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
 )
 AUTHORIZER = Grants(tables={KEYS: (GET,)})

@@ -55,6 +55,15 @@ def test_a_queue_has_what_its_worker_needs_and_making_and_removing_it_again_do_n
     assert not sqs.list_queues(QueueNamePrefix=prefix).get("QueueUrls")
 
 
+def test_queues_that_a_crash_has_left_are_taken_for_a_pool_of_another_kind(sqs: Any, prefix: str) -> None:
+    maker, pool = SqsQueueMaker(sqs, prefix), pool_id("payments", "fast")
+    maker.make(ready(pool))
+    maker.make(ready(pool, 300))
+    url = sqs.get_queue_url(QueueName=f"{prefix}-ready-payments_fast")["QueueUrl"]
+    made = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])["Attributes"]
+    assert made["VisibilityTimeout"] == str(300 + AFTER_FUNCTION_S)
+
+
 def test_messages_are_counted_wherever_they_are(sqs: Any, prefix: str) -> None:
     maker, queue = SqsQueueMaker(sqs, prefix), ready(pool_id("payments", "fast"))
     maker.make(queue)

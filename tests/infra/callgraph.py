@@ -46,7 +46,11 @@ TEAMS_TOPICS = "pager-*"
 TEAMS_POOLS = "ready-*_*"
 """Whoever sends to a ready queue, or receives from one, reaches those that teams have made too."""
 MADE = {
-    "make": ("queues", TEAMS_POOLS, ("sqs:CreateQueue", "sqs:GetQueueAttributes")),
+    "make": (
+        "queues",
+        TEAMS_POOLS,
+        ("sqs:CreateQueue", "sqs:GetQueueUrl", "sqs:SetQueueAttributes", "sqs:GetQueueAttributes"),
+    ),
     "waiting": ("queues", TEAMS_POOLS, ("sqs:GetQueueUrl", "sqs:GetQueueAttributes")),
     "remove": ("queues", TEAMS_POOLS, ("sqs:GetQueueUrl", "sqs:DeleteQueue")),
     "page": ("pager", TEAMS_TOPICS, PAGES),

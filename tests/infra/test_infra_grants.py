@@ -96,7 +96,7 @@ def test_who_makes_and_deletes_queues_reaches_those_of_teams_and_no_deployed_one
     assert len(names) >= 8
     for name in NAMES:
         for statement in _statements(template, name):
-            if {"sqs:CreateQueue", "sqs:DeleteQueue"} & set(_listed(statement["Action"])):
+            if {"sqs:CreateQueue", "sqs:SetQueueAttributes", "sqs:DeleteQueue"} & set(_listed(statement["Action"])):
                 assert name == "api"
                 (pattern,) = (str(arn["Fn::Join"][1][-1]).rpartition(":")[2] for arn in _listed(statement["Resource"]))
                 assert not [one for one in names if fnmatchcase(one, pattern)]

@@ -23,6 +23,7 @@ _COUNTED: tuple[Any, ...] = (
     "ApproximateNumberOfMessagesNotVisible",
     "ApproximateNumberOfMessagesDelayed",
 )
+_EXISTS_OTHERWISE = {"QueueAlreadyExists", "QueueNameExists"}
 _ABSENT = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}
 
 
@@ -33,7 +34,8 @@ class SqsQueueMaker:
         self._client, self._prefix = client, prefix
 
     def make(self, queue: Queue) -> None:
-        """The dead-letter queue first: the other one names it. Both calls do nothing where it is there already."""
+        """The dead-letter queue first: the other one names it. Both calls do nothing where it is there already, and one
+        that is there otherwise becomes what it is to be."""
         dlq = self._make(queue.dlq_name, {"MessageRetentionPeriod": str(DLQ_RETENTION_S)})
         arn = self._call(self._client.get_queue_attributes, QueueUrl=dlq, AttributeNames=["QueueArn"])
         redrive = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": queue.receives_max}
@@ -47,8 +49,17 @@ class SqsQueueMaker:
 
     def _make(self, name: str, attributes: dict[str, str]) -> str:
         encrypted = attributes | {"SqsManagedSseEnabled": "true"}
-        answer = self._call(self._client.create_queue, QueueName=f"{self._prefix}-{name}", Attributes=encrypted)
-        return str(answer["QueueUrl"])
+        try:
+            answer = self._client.create_queue(QueueName=f"{self._prefix}-{name}", Attributes=encrypted)
+            return str(answer["QueueUrl"])
+        except (ClientError, BotoCoreError) as error:
+            is_left = isinstance(error, ClientError) and error.response["Error"]["Code"] in _EXISTS_OTHERWISE
+            url = self._url(name) if is_left else None
+            if url is None:  # also of one that was deleted less than a minute ago: it cannot be made anew yet
+                raise Throttled(f"{name}: {error}") from error
+        # It was left by a crash, for a pool of another kind, or made by an earlier version.
+        self._call(self._client.set_queue_attributes, QueueUrl=url, Attributes=encrypted)
+        return url
 
     def waiting(self, queue: Queue) -> int:
         return sum(self._waiting(name) for name in (queue.name, queue.dlq_name))
@@ -77,7 +88,7 @@ class SqsQueueMaker:
             raise Throttled(f"{name}: {error}") from error
 
     def _call(self, method: Callable[..., Any], **request: Any) -> Any:
-        """A queue that was deleted less than a minute ago cannot be made anew: as all else, it is tried again."""
+        """Whatever fails may be tried again."""
         try:
             return method(**request)
         except (ClientError, BotoCoreError) as error:

@@ -344,22 +344,23 @@ def test_a_retry_keeps_the_pool() -> None:
     token = world.api.call("POST", "/runs:start", start)[1]["runs"][0]["token"]
     failed = {"ref": message["ref"], "token": token, "outcome": "failed", "error": "no"}
     assert world.api.call("POST", "/runs:complete", {"runs": [failed]})[1]["runs"][0]["status"] == "waiting"
+    world.pass_time(1_200)
     assert "may be pending until" in why_not(world)
 
 
 class AimsMeanwhile:
     """Tables on which another process aims a timer at the pool just before it is closed."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, aim: Any = None) -> None:
         self._world, self._done = world, False
+        self._aim = aim or {"team": "payments", "target": {"pool": "fast", "handler": "h"}}
 
     def commit(self, writes: Any) -> Any:
         is_closing = any(isinstance(one, Update) and "closed_at_ms" in one.set for one in writes)
         if is_closing and not self._done:
             self._done = True
             other = ApiUnderTest(self._world.another_process())
-            body = {"team": "payments", "delay_s": 3_600, "target": {"pool": "fast", "handler": "h"}}
-            assert other.call("POST", "/timers", body)[0] == 201
+            assert other.call("POST", "/timers", self._aim | {"delay_s": 3_600})[0] == 201
         return self._world.tables.commit(writes)
 
     def __getattr__(self, verb: str) -> Any:

@@ -6,13 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.http import ApiUnderTest
-from tests.unit.access.test_pools import DELETION, World, why_not
+from tests.unit.access.test_pools import DELETION, AimsMeanwhile, World, why_not
 from tickwork.core.access import pools
 from tickwork.core.errors import Throttled
-from tickwork.core.instants import MINUTE_MS
+from tickwork.core.instants import HOUR_MS, MINUTE_MS
+from tickwork.core.ledger.keys import parse_ref
+from tickwork.core.ledger.queues import READY_VISIBILITY_S
 from tickwork.core.ledger.tables import JOBS, SET_ASIDE, TEAMS
 from tickwork.core.ledger.writes import Anyway, Delete, Put
 from tickwork.flows.access import registry
+from tickwork.flows.runs.dead_letters import Order, replay_runs
 
 
 def garble(world: World, table: Any, key: Any, **fields: Any) -> None:
@@ -50,6 +53,21 @@ def test_a_pool_that_this_version_cannot_read_keeps_its_team() -> None:
     assert "pools" in world.api.call("DELETE", "/teams/payments")[1]["detail"]
 
 
+def test_a_replay_that_is_due_later_keeps_the_pool() -> None:
+    world = World()
+    world.pool()
+    world.timer("fast", delay_s=1)
+    world.pass_time(2)
+    (message,) = world.sent("payments_fast")
+    assert fail(world, message, "failed_permanent")["status"] == "dead"
+    now_ms = world.ports.clock.now_ms()
+    order = Order("ann", "mended", 1, now_ms, before=3_600)
+    (outcome,) = replay_runs(world.ports, [parse_ref(message["ref"])], order)
+    assert outcome.due_ms == now_ms + HOUR_MS
+    world.pass_time(1_200)
+    assert "may be pending until" in why_not(world)
+
+
 def test_a_retry_of_whom_the_pool_was_shared_with_keeps_it_too() -> None:
     world = World()
     world.pool(shared_with=["shop"])
@@ -58,7 +76,59 @@ def test_a_retry_of_whom_the_pool_was_shared_with_keeps_it_too() -> None:
     world.pass_time(300)
     (message,) = world.sent("payments_fast")
     assert fail(world, message)["status"] == "waiting"
+    world.pass_time(1_200)
     assert "may be pending until" in why_not(world)
+
+
+def test_what_those_aim_it_is_shared_with_while_it_is_being_deleted_keeps_it() -> None:
+    world = World()
+    world.pool(shared_with=["shop"])
+    aims = AimsMeanwhile(world, {"team": "shop", "target": {"pool": "payments:fast", "handler": "h"}})
+    ports = replace(world.another_process(), store=aims)  # type: ignore[arg-type]
+    status, problem = ApiUnderTest(ports).call(*DELETION)
+    assert (status, "may be pending until" in problem["detail"]) == (409, True)
+    assert "ready-payments_fast" in world.queues.made
+
+
+def test_a_call_that_trusts_what_it_remembers_is_over_before_the_pool_can_go() -> None:
+    """However often it has been aimed at: the mark that is found good enough lies a minute ahead, too."""
+    world = World()
+    world.pool()
+    for _ in range(40):
+        assert world.timer("fast", delay_s=0)[0] == 201
+        item = world.tables.get(TEAMS, pools.pool_key("payments", "payments_fast"))
+        assert item is not None
+        assert item["pending_until_ms"] >= world.ports.clock.now_ms() + registry.CALL_MS_MAX
+        world.ports.clock.sleep_ms(7_000)
+
+
+def test_who_makes_a_pool_of_another_kind_at_the_same_time_leaves_the_queue_of_who_was_first() -> None:
+    world = World()
+    made = world.queues.make
+
+    def another_is_faster(queue: Any) -> None:
+        world.queues.make = made  # type: ignore[method-assign]
+        ApiUnderTest(world.another_process()).call("PUT", "/teams/payments/pools/fast", {})
+        made(queue)
+
+    world.queues.make = another_is_faster  # type: ignore[method-assign]
+    asked = {"worker": "lambda", "timeout_s": 300}
+    assert world.api.call("PUT", "/teams/payments/pools/fast", asked)[0] == 409
+    assert world.queues.made["ready-payments_fast"].visibility_s == READY_VISIBILITY_S
+
+
+def test_whom_a_pool_was_ever_shared_with_is_remembered_over_later_changes() -> None:
+    world = World()
+    world.pool(shared_with=["shop"])
+    world.pool(version=1, shared_with=["web"])
+    assert world.pool(version=2)["shared_before"] == ["shop", "web"]
+
+
+def test_a_functions_time_limit_is_what_its_queue_was_made_for() -> None:
+    world = World()
+    world.pool(worker="lambda", timeout_s=60)
+    changed = {"worker": "lambda", "timeout_s": 300, "version": 1}
+    assert world.api.call("PUT", "/teams/payments/pools/fast", changed)[0] == 422
 
 
 def test_a_deletion_that_comes_late_deletes_no_pool_that_was_made_since() -> None:
@@ -115,6 +185,17 @@ def test_shares_that_cannot_be_read_hold_up_what_needs_them_alone_and_lose_nothi
     for _ in range(4):
         world.pass_time(10)
     assert len({one["ref"] for one in world.sent("payments_fast")}) == 8
+
+
+def test_a_creator_does_not_answer_for_what_is_due_and_whose_share_cannot_be_read() -> None:
+    world = World()
+    world.pool(shared_with=["shop"])
+    assert world.timer("payments:fast", "shop", 600)[0] == 201
+    world.pass_time(5)
+    unread = ApiUnderTest(replace(world.ports, store=SharesUnread(world.tables)))  # type: ignore[arg-type]
+    body = {"team": "shop", "delay_s": 0, "target": {"pool": "payments:fast", "handler": "h"}}
+    assert unread.call("POST", "/timers", body)[0] == 503
+    assert world.sent("payments_fast") == []
 
 
 def test_a_retry_that_is_kept_out_ends_with_the_reason_and_holds_up_nothing_of_the_pools_owner() -> None:

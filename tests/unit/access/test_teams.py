@@ -323,6 +323,15 @@ def test_a_team_is_deleted_when_nothing_of_it_lives() -> None:
     assert adopt(world)["teams"] == []
 
 
+def test_a_team_that_was_adopted_and_deleted_is_not_adopted_again() -> None:
+    world = World()
+    world.api.call("POST", "/jobs", JOB)
+    assert adopt(world, dry_run=False)["teams"] == ["payments"]
+    world.api.call("DELETE", "/jobs/payments:nightly")
+    assert world.api.call("DELETE", "/teams/payments")[0] == 200
+    assert adopt(world)["teams"] == []
+
+
 def test_a_team_with_a_calendar_is_not_deleted() -> None:
     world = World()
     world.create()

@@ -65,6 +65,7 @@ def put_pool(ports: Ports, team: str, name: str, asked: Asked, version: int | No
     is a no-op. NotFound, AlreadyExists, VersionConflict, TooMany, InvalidField, or InUse while it is being deleted."""
     pool = pools.pool_id(team, name)
     _check_asked(ports, team, name, asked)
+    has_made = False
     for _ in range(PUT_TRIES_MAX):
         standing = find_pool(ports, team, pool)
         if standing is None:
@@ -72,8 +73,11 @@ def put_pool(ports: Ports, team: str, name: str, asked: Asked, version: int | No
         elif _says(standing, asked):
             return standing
         else:
+            if has_made:  # for another kind of worker, perhaps, than who was first
+                ports.queues.make(standing.queue)
             _check_change(standing, asked, version)
             new = _shared_anew(standing, asked.shared_with, actor, ports.clock.now_ms())
+        has_made = standing is None
         new, entry = recorded_pool(ports, standing, new, "changed" if standing else "created")
         if isinstance(commit(ports, *_writes(standing, new), entry), Committed):
             for write in _writes(standing, new):
