@@ -443,7 +443,7 @@ def test_a_teams_audit_is_sealed_and_verified_on_every_store(store: Store) -> No
     for number in range(3):
         new = Definition("shop", f"job-{number}", schedule.spec, Work("default", "h"))
         registering.create_job(ports, new)
-    with call_on_many(ports, ["shop"], "timers.cancelled", {"timers": 1}) as counted:
+    with call_on_many(ports, "timers.cancelled", {"shop": {"timers": 1}}) as counted:
         counted.add("shop", "cancelled")
     ports.clock.sleep_ms(2 * DAY_MS)
     with pytest.MonkeyPatch.context() as patch:

@@ -97,7 +97,7 @@ def _keys(world: World) -> None:
         by_ann, [timers.NewTimer("shop", world.clock.now_ms() + DAY_MS, Work("default", "job"))]
     )
     timers.cancel_timer(by_ann, made.run.key.job_id)
-    with call_on_many(by_ann, ["shop"], "timers.cancelled", {"timers": 2}) as counted:
+    with call_on_many(by_ann, "timers.cancelled", {"shop": {"timers": 2}}) as counted:
         counted.add("shop", "cancelled", 2)
     old, _ = keys.create_key(world.ports, keys.Wanted("platform", "platform", ends_at_ms), LOCAL)
     keys.revoke_key(world.ports, old.key_id, LOCAL)
@@ -279,7 +279,7 @@ def _sealed() -> World:
     """A world whose audit is sealed, two days later."""
     world = World()
     calendars.put_calendar(world.ports, "sealed", "holidays", {"dates": ["2026-12-24"]}, None)
-    with call_on_many(world.ports, ["sealed"], "timers.cancelled", {"timers": 2}) as counted:
+    with call_on_many(world.ports, "timers.cancelled", {"sealed": {"timers": 2}}) as counted:
         counted.add("sealed", "cancelled", 2)
     world.clock.at_ms += 2 * DAY_MS
     sealing.seal_audit(world.ports, Repairs(), deadline_in(world.ports, 1_000))

@@ -71,12 +71,13 @@ def fields_under(prefix: str, kind: type[CallerError] = CallerError) -> Iterator
         raise
 
 
-def own_teams(actor: Actor, ids: Iterable[str]) -> set[str]:
-    """The teams of things that a request names by ids which begin with their team, as far as the caller reaches them.
-    What is no id of anything names no team."""
-    found = set()
-    for text in ids:
+def own_by_team(actor: Actor, ids: Iterable[str]) -> dict[str, list[int]]:
+    """Which of the things that a request names, by ids that begin with their team, are of which team: of those that
+    the caller reaches. What is no id of anything names no team."""
+    found: dict[str, list[int]] = {}
+    for index, text in enumerate(ids):
         with suppress(InvalidField):
             team, _ = split_job_id(text)
-            found.add(team)
-    return {team for team in found if actor.reaches(team)}
+            if actor.reaches(team):
+                found.setdefault(team, []).append(index)
+    return found

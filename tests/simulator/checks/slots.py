@@ -41,7 +41,7 @@ class SlotChecks:
             for slot in (before or {}).get("slots", ()):
                 self._since_ms.pop((team, slot, ref), None)  # it may take the same one again, and then since then
             if after["status"] == "running":
-                self._check_limits(process, ref, after)
+                self._check_limits(process, ref, after, frozenset((before or {}).get("slots", ())))
         if after["status"] != "running":
             return
         for slot in after.get("slots", ()):
@@ -68,8 +68,9 @@ class SlotChecks:
                 if row is not None and (row["holder"], row["token"]) == (ref, before["token"]):
                     raise Violation("bounded-concurrency", f"{process.name} ended {ref}, which still holds {slot}")
 
-    def _check_limits(self, process: Process, ref: str, run: Item) -> None:
-        """The slots are those that the definition asked for, or one that it had while the call was under way."""
+    def _check_limits(self, process: Process, ref: str, run: Item, kept: frozenset[str]) -> None:
+        """The slots are those that the definition asked for, or one that it had while the call was under way. `kept`:
+        what the attempt before held, whose lease has lapsed; who goes on with one of them adds no holder."""
         choices = self._limits_of(process, run)
         slots = [slot.rpartition("#") for slot in run.get("slots", ())]
         names = {name for name, _, _ in slots}
@@ -80,7 +81,7 @@ class SlotChecks:
             )
         if not any(all(int(number) < limits[name] for name, _, number in slots) for limits in fitting):
             raise Violation("bounded-concurrency", f"{process.name} started {ref} beyond the limit: {slots}")
-        for name in names:
+        for name in {slot.rpartition("#")[0] for slot in run.get("slots", ()) if slot not in kept}:
             self._check_count(process, ref, run["sk"].split("#")[1], name, max(limits[name] for limits in fitting))
 
     def _check_count(self, process: Process, ref: str, team: str, name: str, limit: int) -> None:

@@ -15,10 +15,11 @@ from tickwork.core.access.actors import LOCAL
 from tickwork.core.access.entries import Entry, Head, digest_of
 from tickwork.core.access.masking import MASK, masked
 from tickwork.core.instants import DAY_MS, MINUTE_MS, SECOND_MS
-from tickwork.core.ledger.tables import AUDIT, JOBS, PASSES
+from tickwork.core.ledger.tables import AUDIT, CALENDARS, JOBS, PASSES
 from tickwork.core.ledger.writes import Anyway, Put
 from tickwork.flows.access import keys
 from tickwork.ports import Layout, Ports
+from tickwork.store.attributes import to_attributes
 from tickwork.testing.memory import MemoryStore
 
 LAYOUT = Layout(shards=1, slices=1, pools=("default",))
@@ -161,6 +162,17 @@ def test_the_secret_of_the_hashes_is_made_once_and_shown_to_nobody(desk: Desk) -
         "api_key: hunter22",
         "Authorization: Bearer hunter2222",
         "-----BEGIN RSA PRIVATE KEY-----\nhunter22",
+        "https://user:p@hunter22@example.com/hook",
+        "https://hunter22hunter22@example.com/hook",
+        "password='hunter22'",
+        'password: "correct hunter22"',
+        '{"api_key": "hunter22"}',
+        "X-Api-Key: hunter22",
+        "AWS_SECRET_ACCESS_KEY=hunter22",
+        "PRIVATE-KEY=hunter22",
+        "Authorization: token hunter22",
+        "Authorization: hunter22",
+        "Cookie: theme=dark; session=hunter22",
     ],
 )
 def test_a_credential_of_a_known_form_is_masked(desk: Desk, text: str) -> None:
@@ -173,7 +185,17 @@ def test_a_credential_of_a_known_form_is_masked(desk: Desk, text: str) -> None:
     assert MASK in repr(entry.to_item())
 
 
-@pytest.mark.parametrize("text", ["a release", "version 3: nightly", "https://example.com/hook?x=1", "author: ann"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a release",
+        "version 3: nightly",
+        "https://example.com/hook?x=1",
+        "author: ann",
+        "ssh://git@example.com/x",
+        "a key: value",
+    ],
+)
 def test_what_is_no_credential_is_told_as_it_is(text: str) -> None:
     assert masked(text) == text
 
@@ -336,3 +358,43 @@ def test_a_job_is_shown_as_it_was_at_any_version(desk: Desk) -> None:
     for version in ("6", "99"):
         status, answer = desk.api.call("GET", AT, version=version)
         assert (status, answer["errors"][0]["field"]) == (404, "version")
+
+
+def test_looking_for_credentials_takes_no_longer_the_more_there_is_to_look_at() -> None:
+    """Of a text only its beginning is told: what cannot be told is not searched."""
+    from tickwork.core.access import diffs
+
+    seen: list[int] = []
+
+    def counting(text: str) -> str:
+        seen.append(len(text))
+        return text
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(diffs, "masked", counting)
+        diffs.told("eyJ-" * 100_000)
+    assert seen == [diffs.MASKED_CHARS_MAX]
+    longest = "x" * 149 + " eyJ" + "a" * 4_000 + "." + "b" * 4_000 + ".c"
+    assert "aaa" not in diffs.told(longest + "d" * 100_000)
+
+
+@pytest.mark.parametrize("spec", [None, "gone", "text", 5, [], {"dates": 1.5}, {"dates": {"a": [0.25]}}])
+def test_a_calendar_that_somebody_has_garbled_can_be_mended_and_the_entry_can_be_stored(desk: Desk, spec: Any) -> None:
+    desk.do("PUT", "/calendars/payments:days", {"dates": ["2026-12-24"]})
+
+    item = desk.ports.store.get(CALENDARS, {"calendar_id": "payments:days"})
+    assert item is not None
+    garbled = {name: value for name, value in item.items() if name != "spec"} | (
+        {} if spec == "gone" else {"spec": spec}
+    )
+    desk.ports.store.commit([Put(CALENDARS, garbled, Anyway("a test"))])
+    desk.do("PUT", "/calendars/payments:days", {"dates": ["2026-12-31"], "version": 1})
+    for entry in desk.stored():
+        to_attributes(entry.to_item())  # what DynamoDB does not take raises
+
+
+@pytest.mark.parametrize(
+    "head", ["9" * 5_000 + ".1.1.x", "99999999999999.1.1.x", f"1.{'9' * 14}.1.x", "1.1.1.", "¹.1.1.x"]
+)
+def test_a_head_that_is_none_of_ours_begins_a_new_chain(head: str) -> None:
+    assert Head.parse(head) is None

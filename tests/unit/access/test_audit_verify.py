@@ -445,3 +445,71 @@ def test_a_pass_without_time_goes_on_with_the_next_run(desk: Desk) -> None:
     assert (repairs.unfinished, repairs.sealed) == (1, 0)
     assert reconcile(desk.ports).sealed == 1
     assert any(action == "audit_sealed" for action, _ in desk.ports.signals.lines)  # type: ignore[attr-defined]
+
+
+ODD: list[Any] = [None, "x y", -1, 1.5, [], {"a": 1}, "9" * 5_000 + ".1.1.x", ABSENT := object()]
+NOT_SAID = {"team", "at_ms"}  # by these the index finds it
+OF_NO_HASH = {"expires_at_s"}  # heads and lines say it
+
+
+def test_verifying_goes_to_its_end_whatever_somebody_has_written_into_an_audit(desk: Desk) -> None:
+    """Else whoever garbles one entry keeps all that he has done from being found. Entries and seals show it."""
+    desk.ports.clock.sleep_ms(SECOND_MS)
+    for table in (AUDIT, JOBS, CALENDARS, KEYS, TEAMS, PASSES):
+        keys = {table.partition_key, table.sort_key or ""}
+        for item in desk.ports.store.scan(table, limit=1_000, after=None)[0]:
+            if table is PASSES and item["place"] != "payments":
+                continue
+            for name in sorted(item.keys() - keys - NOT_SAID):
+                for odd in ODD:
+                    garbled = {**item, name: odd} if odd is not ABSENT else {n: v for n, v in item.items() if n != name}
+                    desk.ports.store.commit([Put(table, garbled, TEST)])
+                    found = desk.verify()["findings"]  # 200 on every page
+                    assert found or table is not AUDIT or name in OF_NO_HASH, (item, name, odd)
+                    assert desk.api.call("GET", "/audit", team="payments")[0] == 200
+            desk.ports.store.commit([Put(table, item, TEST)])
+    assert desk.found() == []
+
+
+@pytest.mark.parametrize(
+    "stream", ["payments:", "payments:job", "payments:job:nightly", "payments:call", "payments:seal:entries"]
+)
+@pytest.mark.parametrize("place", ["-", "0", "x", "1#x#y", "-#x#y", "1#2#3#4"])
+def test_what_somebody_has_put_into_an_audit_is_found_and_stops_nobody(desk: Desk, stream: str, place: str) -> None:
+    desk.put({"stream": stream, "place": place, "team": "payments", "at_ms": desk.ports.clock.now_ms()})
+    assert any(kind in ("edited", "removed", "wrong_head") for kind, _ in desk.found())
+    assert desk.api.call("GET", "/audit", team="payments")[0] == 200
+    desk.seal()
+    assert desk.api.call("GET", "/audit", team="payments")[0] == 200
+    assert any(kind in ("edited", "removed", "wrong_head") for kind, _ in desk.found())
+
+
+@pytest.mark.parametrize("odd", [None, "x y", -1, 1.5, ["x"], {"a": 1}])
+def test_a_garbled_entry_is_sealed_as_it_is_and_keeps_no_team_from_its_seal(desk: Desk, odd: Any) -> None:
+    """Nor the definitions from being checked, which come after the seals."""
+    desk.do("POST", "/jobs", {**JOB, "team": "shop"})
+    entry = desk.entries(STREAM)[-1]
+    desk.put({**entry, "expires_at_s": odd, "hash": odd, "result_hash": odd})
+    repairs = desk.seal()
+    assert repairs.failed == 0
+    lines = [Line.parse(text) for seal in desk.seals() for text in seal.lines]
+    assert (entry["stream"], entry["place"]) in {(line.stream, line.place) for line in lines}
+
+
+@pytest.mark.parametrize("garbled", [{"sealed_ms": "x"}, {"sealed_ms": None}, {"seal_head": 5}, {"after": "x"}, {}])
+def test_a_teams_row_that_cannot_be_read_costs_that_team_and_no_other_pass(desk: Desk, garbled: Item) -> None:
+    desk.do("POST", "/jobs", {**JOB, "team": "shop"})
+    row = desk.ports.store.get(PASSES, Sealed("payments", "main").key)
+    assert row is not None
+    whole = row | garbled if garbled else {name: row[name] for name in ("pass", "place")}
+    desk.ports.store.commit([Put(PASSES, whole, TEST)])
+    desk.ports.clock.sleep_ms(DAY_MS + 2 * HOUR_MS)
+    with pytest.raises(Throttled):
+        reconcile(desk.ports)
+    shop = desk.ports.store.get(PASSES, Sealed("shop", "main").key)
+    assert shop is not None
+    assert shop["sealed_ms"] > 0
+    ((_, counted),) = [line for line in desk.ports.signals.lines if line[0] == "reconciled"]  # type: ignore[attr-defined]
+    assert counted["failed"] == 1
+    assert counted["jobs_checked"] == 2
+    assert ("wrong_head", "seal:entries") in desk.found()

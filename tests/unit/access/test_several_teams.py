@@ -194,3 +194,22 @@ def test_the_teams_there_are_for_somebody_of_two_are_these_two() -> None:
     stage.do("PUT", "/teams/third", {"contact": "eve"})
     api = api_of(stage, (OWN, "viewer"), (OTHER, "owner"))
     assert [team["team"] for team in api.call("GET", "/teams")[1]["teams"]] == [OWN, OTHER]
+
+
+def test_what_a_call_named_of_one_team_stands_in_no_other_teams_audit() -> None:
+    """The readers of each are not the other's: neither the names of its jobs nor how many there are."""
+    stage = Stage()
+    api = api_of(stage, (OWN, "operator"), (OTHER, "operator"))
+    runs = [{"job_id": f"{team}:nightly", "scheduled_at": "2030-01-01T02:00:00Z"} for team in (OWN, OTHER, UNKNOWN)]
+    assert api.call("POST", "/runs:cancel", {"runs": runs, "reason": "a release"})[0] == 200
+    timer_ids = [stage.things[team]["timer_id"] for team in (OWN, OTHER, UNKNOWN)]
+    assert api.call("POST", "/timers:cancel", {"timer_ids": timer_ids})[0] == 200
+    timers = [{"team": team, "delay_s": 60, "target": TARGET} for team in (OWN, OTHER, OTHER)]
+    makers = api_of(stage, (OWN, "owner"), (OTHER, "owner"))
+    assert makers.call("POST", "/timers:batch", {"timers": timers})[0] == 201
+    for team, created in ((OWN, 1), (OTHER, 2)):
+        entries = stage.do("GET", "/audit", team=team)["entries"]
+        facts = {one["action"]: one["facts"] for one in entries if "result" in one}
+        assert facts["runs.cancelled"]["runs"] == [f"{team}:nightly@2030-01-01T02:00:00Z"]
+        assert facts["timers.cancelled"] == {"timers": 1}
+        assert facts["timers.created"] == {"timers": created}

@@ -98,7 +98,7 @@ def _replay(
     if asked is None:
         matched = [{"ref": key.ref, "occurrence": key.occurrence, "run_id": key.run_id} for key in keys]
         return {"dry_run": True, "matched": len(keys), "runs": matched, "cursor": cursor}  # type: ignore[typeddict-item]
-    with call_on_many(ports, {key.team for key in keys}, "runs.replayed", asked) as counted:
+    with call_on_many(ports, "runs.replayed", {key.team: asked for key in keys}) as counted:
         outcomes = dead_letters.replay_runs(ports, keys, order)
         for one in outcomes:
             counted.add(parse_ref(one.ref).team, "refused" if one.refusal else "replayed")

@@ -135,7 +135,8 @@ def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
 
 def _cancel_runs(ports: Ports, job_id: str, going_on: Unended) -> dict[str, int]:
     team = split_job_id(job_id)[0]
-    with call_on_many(ports, [team], "runs.cancelled", {"job_id": job_id, "reason": "the job was deleted"}) as counted:
+    facts = {"job_id": job_id, "reason": "the job was deleted"}
+    with call_on_many(ports, "runs.cancelled", {team: facts}) as counted:
         stopped = asdict(unended.cancel_unended(ports, going_on, "the job was deleted"))
         for outcome, count in stopped.items():
             counted.add(team, outcome, count)

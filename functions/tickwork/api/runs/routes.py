@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery, instant_of
-from tickwork.api.places import key_of, own_teams, run_named
+from tickwork.api.places import key_of, own_by_team, run_named
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.runs.answers import CancelledRun, CancelRunsAnswer, RunShown, RunsPage, UncancelledRun
 from tickwork.api.runs.bodies import DUE, ENDED, CancelRunIn, CancelRunsIn, RunQuery, RunsQuery
@@ -75,8 +75,12 @@ def _after(cursor: str | None, wanted: Filter) -> Place | None:
 def cancel_runs(call: Call[CancelRunsIn, NoQuery]) -> tuple[int, CancelRunsAnswer]:
     """Cancel runs, also ones in flight, each answered on its own."""
     body = call.body
-    facts = {"runs": [_named(one) for one in body.runs], "reason": body.reason}
-    with call_on_many(call.ports, own_teams(call.actor, map(_id_of, body.runs)), "runs.cancelled", facts) as counted:
+    named = own_by_team(call.actor, map(_id_of, body.runs))
+    facts = {
+        team: {"runs": [_named(body.runs[index]) for index in indices], "reason": body.reason}
+        for team, indices in named.items()
+    }
+    with call_on_many(call.ports, "runs.cancelled", facts) as counted:
         runs = [_cancel_one(call.ports, one, i, body.reason, counted) for i, one in enumerate(body.runs)]
     return 200, {"runs": runs}
 

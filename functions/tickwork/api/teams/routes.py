@@ -48,7 +48,7 @@ def get_team(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
 def test_routes(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
     """Send a test message by each route of a team. One counts when its message has got through: look again for that."""
     team = teams.get_team(call.ports, call.path["team"])
-    with call_on_many(call.ports, [team.team], "team.routes_tested", {"routes": len(team.routes)}) as counted:
+    with call_on_many(call.ports, "team.routes_tested", {team.team: {"routes": len(team.routes)}}) as counted:
         standings = paging.test_routes(call.ports, team, call.actor)
         for standing in standings:
             counted.add(team.team, standing.state)

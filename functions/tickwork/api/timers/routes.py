@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import cast
 
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery
-from tickwork.api.places import fields_under, own_teams
+from tickwork.api.places import fields_under, own_by_team
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.timers.answers import (
     CancelledTimer,
@@ -116,7 +117,8 @@ def _created(ports: Ports, new: list[NewTimer]) -> list[Fate]:
     """What becomes of those that are new: one entry in the audit for all, for their records say by whom they are."""
     if not new:
         return []
-    with call_on_many(ports, {one.team for one in new}, "timers.created", {"timers": len(new)}) as counted:
+    facts = {team: {"timers": count} for team, count in Counter(one.team for one in new).items()}
+    with call_on_many(ports, "timers.created", facts) as counted:
         fates = timers.create_each(ports, new)
         for one, fate in zip(new, fates, strict=True):
             counted.add(one.team, _outcome(fate))
@@ -205,7 +207,8 @@ def cancel_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
 def cancel_timers(call: Call[CancelIn, NoQuery]) -> tuple[int, CancelTimersAnswer]:
     """Cancel up to a hundred timers, each answered on its own."""
     ids = call.body.timer_ids
-    with call_on_many(call.ports, own_teams(call.actor, ids), "timers.cancelled", {"timers": len(ids)}) as counted:
+    facts = {team: {"timers": len(named)} for team, named in own_by_team(call.actor, ids).items()}
+    with call_on_many(call.ports, "timers.cancelled", facts) as counted:
         return 200, {"timers": [_cancel_one(call.ports, one, counted) for one in ids]}
 
 

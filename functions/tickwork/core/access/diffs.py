@@ -15,6 +15,8 @@ from tickwork.core.texts import cleaned
 FIELDS_MAX = 60
 """A job that says everything has some forty."""
 TEXT_CHARS_MAX = 200
+MASKED_CHARS_MAX = 10_000
+"""Looked at for credentials: one that begins in what is told is known by what stands in so many, however long it is."""
 PARTS_MAX = 25
 """Of a list: a calendar may have thousands of dates."""
 LEVELS_MAX = 6
@@ -62,9 +64,10 @@ def told(value: Any, levels: int = LEVELS_MAX) -> Any:
     if isinstance(value, list | tuple):
         more = [f"... {len(value) - PARTS_MAX} more"] if len(value) > PARTS_MAX else []
         return [told(one, levels - 1) for one in value[:PARTS_MAX]] + more
-    return value
+    # What an item of ours never holds, as a fraction, somebody has put there by hand; no store takes it from us.
+    return value if value is None or isinstance(value, bool | int) else _text(str(value))
 
 
 def _text(text: str) -> str:
-    shown = cleaned(masked(text), TEXT_CHARS_MAX + 1)
+    shown = cleaned(masked(text[:MASKED_CHARS_MAX]), TEXT_CHARS_MAX + 1)
     return shown if len(shown) <= TEXT_CHARS_MAX else f"{shown[: TEXT_CHARS_MAX - 3]}..."

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -27,6 +28,8 @@ from tickwork.core.ledger.writes import Absent, AllOf, Is, Item, Missing, Put, U
 CALL = "call"
 """The kind of a stream that is about one call on many things: the item of none of them carries its head."""
 
+_DIGITS = re.compile(r"[0-9]{1,13}")
+"""An instant of a head, or its number: what is longer has no place among the others."""
 _UNHASHED = frozenset({"hash", "place", "expires_at_s", "result", "result_at_ms", "result_hash"})
 """What is no part of what an entry says: the hash itself, how long it is kept, and what is added when the call is
 over. Its place is, but for the piece of the hash in it."""
@@ -53,7 +56,7 @@ class Head:
     def parse(cls, text: str) -> Self | None:
         """None for what is none that this version can read."""
         parts = text.split(".")
-        if len(parts) != 4 or not parts[3] or not all(one.isascii() and one.isdigit() for one in parts[:3]):
+        if len(parts) != 4 or not parts[3] or not all(map(_DIGITS.fullmatch, parts[:3])):
             return None
         return cls(int(parts[0]), int(parts[1]), int(parts[2]), parts[3])
 
@@ -89,7 +92,7 @@ class Entry(Record):
 
     @property
     def kind(self) -> str:
-        return self.stream.split(":", 2)[1]
+        return kind_of(self.stream)
 
     @property
     def head(self) -> Head:
@@ -139,6 +142,18 @@ def entry_of(change: Change, acting: Acting, now_ms: int, kept_s: int) -> Entry:
     )
     digest = digest_of(entry.to_item())
     return replace(entry, place=entry_place(begun_ms, number, digest), hash=digest)
+
+
+def kind_of(stream: str) -> str:
+    """Of what kind the thing is that a stream is about; empty for a stream that nobody has named so."""
+    return stream.partition(":")[2].partition(":")[0]
+
+
+def number_in(item: Mapping[str, Any], name: str) -> int:
+    """A number of an item as it is stored; 0 where there is none, whatever stands there. What reads audits must not
+    stop at what somebody has garbled: that it is not as it was written shows by its hash."""
+    value = item.get(name)
+    return value if value.__class__ is int else 0
 
 
 def put_entry(entry: Entry) -> Put:

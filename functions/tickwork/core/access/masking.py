@@ -27,16 +27,21 @@ _FORMS = re.compile(
     re.DOTALL,
 )
 _BEARER = re.compile(r"(?i)\b(bearer|basic)(\s+)[0-9a-z+/=._~-]{8,4000}")
-_USER = re.compile(r"(://)[^\s/@:?#]{0,256}:[^\s/@?#]{1,256}(@)")
+_HEADER = re.compile(r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(['\"]?\s*[=:]\s*['\"]?)[^\r\n'\"]{1,4000}")
+"""Of these the whole line: whatever its scheme, what follows is a credential."""
+_USER = re.compile(r"(://)(?:[^\s/@:?#]{0,256}:[^\s/?#]{1,256}|[^\s/@:?#]{16,256})(@)")
+"""A password, up to the last @ of its host; or what is too long for a name."""
 _NAMED = re.compile(
-    r"(?i)\b((?:[a-z0-9]{1,20}[_-]?)?(?:access_?key|api_?key|auth|passw(?:or)?d|pwd|secret|sig(?:nature)?|token))"
-    r"(\s*[=:]\s*)[^\s&,;'\"]{1,4000}"
+    r"(?i)\b((?:[a-z0-9]{1,20}[_-]){0,4}[a-z0-9]{0,20}"
+    r"(?:(?:access|api|private|secret)[_-]?key|auth|passw(?:or)?d|passphrase|pwd|secret|sig(?:nature)?|token))"
+    r"(['\"]?\s*[=:]\s*)(?:\"[^\"]{1,4000}\"?|'[^']{1,4000}'?|[^\s&,;'\"]{1,4000})"
 )
 
 
 def masked(text: str) -> str:
     """The text with each credential of a known form replaced by `***`."""
     text = _FORMS.sub(MASK, text)
+    text = _HEADER.sub(rf"\1\2{MASK}", text)
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     text = _USER.sub(rf"\1{MASK}\2", text)
     return _NAMED.sub(rf"\1\2{MASK}", text)

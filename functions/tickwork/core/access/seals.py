@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from tickwork.core.access.entries import Head, digest_of
+from tickwork.core.access.entries import Head, digest_of, number_in
 from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS
-from tickwork.core.ledger.items import Record, always, read_by
+from tickwork.core.ledger.items import Record, Unreadable, always, read_by
 from tickwork.core.ledger.keys import entry_stream, seal_place
 from tickwork.core.ledger.tables import AUDIT, PASSES
-from tickwork.core.ledger.values import whole
+from tickwork.core.ledger.values import mapping, text, whole
 from tickwork.core.ledger.writes import Absent, AllOf, AnyOf, Condition, Is, Item, Missing, Put, Update
 
 ENTRIES_PER_SEAL = 100
@@ -47,9 +47,9 @@ class Line:
     @classmethod
     def of(cls, item: Item) -> Self:
         """Of an entry as it is stored, also one that only a newer version can read."""
-        result_hash = str(item.get("result_hash") or NO_RESULT)
-        until_s = int(item.get("expires_at_s") or 0)
-        return cls(str(item["stream"]), str(item["place"]), until_s, str(item.get("hash") or "?"), result_hash)
+        digest, result_hash = _word(item.get("hash"), "?"), _word(item.get("result_hash"), NO_RESULT)
+        until_s = number_in(item, "expires_at_s")
+        return cls(str(item["stream"]), str(item["place"]), until_s, digest, result_hash)
 
     def as_text(self) -> str:
         return f"{self.stream} {self.place} {self.until_s} {self.hash} {self.result_hash}"
@@ -63,6 +63,11 @@ class Line:
     @property
     def key(self) -> Item:
         return {"stream": self.stream, "place": self.place}
+
+
+def _word(found: object, missing: str) -> str:
+    """One word of a line; what somebody has garbled is listed as not being there, which it then is not."""
+    return found if isinstance(found, str) and found and not any(map(str.isspace, found)) else missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,14 @@ class Sealed:
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        cell = str(item["pass"]).partition("#")[0]
-        return cls(str(item["place"]), cell, int(item["sealed_ms"]), str(item.get("seal_head", "")), item.get("after"))
+        """Unreadable when it is no such row: somebody has garbled it."""
+        team, cell = str(item["place"]), str(item["pass"]).partition("#")[0]
+        try:
+            after = item.get("after")
+            through_ms, head = whole(item.get("sealed_ms")), text(item.get("seal_head", ""))
+            return cls(team, cell, through_ms, head, None if after is None else mapping(after))
+        except ValueError as error:
+            raise Unreadable(f"how far team {team} is sealed: {error}") from error
 
     def first_row(self) -> Put:
         """The write of a team of which nothing is sealed yet."""
@@ -148,8 +159,9 @@ def next_seal(sealed: Sealed, entries: Sequence[Item], through_ms: int, now_ms: 
 
 def seal_head(item: Mapping[str, Any]) -> Head:
     """The head that a seal is, as it is stored."""
-    number = int(str(item["place"]).split("#")[1])
-    return Head(0, number, int(item.get("expires_at_s", 0)), str(item.get("hash", "")))
+    number = str(item["place"]).partition("#")[2].partition("#")[0]
+    is_one = number.isascii() and number.isdigit()
+    return Head(0, int(number) if is_one else 0, number_in(item, "expires_at_s"), str(item.get("hash", "")))
 
 
 def put_seal(seal: Seal) -> Put:

@@ -65,8 +65,9 @@ def put_off_pending(run: Run, freeze: Freeze, due_ms: int, now_ms: int) -> PutOf
 
 
 def put_off_retry(run: Run, retry: LedgerKey, freeze: Freeze, due_ms: int, now_ms: int, retention_s: int) -> PutOff:
-    """A run that waits for an attempt, whose retry item is due."""
-    moved = _waiting(run, as_read(run), freeze, due_ms, now_ms)
+    """A run that waits for an attempt, whose retry item is due. Its next one is later, by whatever clock: as the same
+    item it could not be spent and put in one."""
+    moved = _waiting(run, as_read(run), freeze, max(due_ms, retry.fire_at_ms + SECOND_MS), now_ms)
     spent = end_pending(retry, lifecycle.SPEND, STARTED_LATER, now_ms, retention_s)
     return replace(moved, writes=(*moved.writes, spent))
 

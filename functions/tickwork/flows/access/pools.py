@@ -249,6 +249,11 @@ def _readable[R: (Pool, Share)](ports: Ports, kind: type[R], item: Item) -> R | 
         return None
 
 
+def has_pools(ports: Ports, team: str) -> bool:
+    """Whether a team has any, also one that this version cannot read."""
+    return bool(_of(ports, pools.POOLS, team))
+
+
 # --- aiming -----------------------------------------------------------------------------------------------------
 
 
@@ -257,16 +262,24 @@ def may_aim(ports: Ports, team: str, pool: str, until_ms: int) -> bool:
     deleted. Asked before what is aimed is written. Costs nothing for a pool of the deployment."""
     if not pools.is_teams(pool):
         return True
-    # A minute more: a call of ours that has asked is over by then, so nobody deletes the pool under it.
-    until_ms = max(until_ms, ports.clock.now_ms()) + registry.CALL_MS_MAX
+    until_ms = _waited_for_until(ports, until_ms)
     return registry.keep_mark(ports, pools.aim_key(team, pool), until_ms, pools.open_to_new(pool), anew=True)
 
 
+def _waited_for_until(ports: Ports, until_ms: int) -> int:
+    """A minute more: a call of ours that has asked is over by then, so nobody deletes the pool under it."""
+    return max(until_ms, ports.clock.now_ms()) + registry.CALL_MS_MAX
+
+
 def wait_for(ports: Ports, team: str, pool: str, until_ms: int) -> None:
-    """Have a pool waited for because of what was aimed at it before: as far as that can be had."""
+    """Have a pool waited for because of what was aimed at it before, also by a share that was taken back since: as far
+    as that can be had."""
+    if not pools.is_teams(pool):
+        return
+    key, until_ms = pools.aim_key(team, pool), _waited_for_until(ports, until_ms)
     try:
-        may_aim(ports, team, pool, until_ms)
-    except WorldError as error:
+        registry.keep_mark(ports, key, until_ms, Is("pool", pool), anew=True, closed_too=True)
+    except (WorldError, Unreadable) as error:
         ports.signals.log("pool_not_waited_for", pool=pool, team=team, error=repr(error))
 
 

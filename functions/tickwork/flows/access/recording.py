@@ -98,11 +98,12 @@ class Counted:
 
 
 @contextmanager
-def call_on_many(ports: Ports, teams: Iterable[str], action: str, facts: Mapping[str, Any]) -> Iterator[Counted]:
+def call_on_many(ports: Ports, action: str, facts: Mapping[str, Mapping[str, Any]]) -> Iterator[Counted]:
     """Around what a call does to many things: its entry, for each team that it is about, stands before anything is
-    changed, and says afterwards what came of it. Where it does not, the call has died, or its end could not be
-    written: what it was to do may be done, in part or as a whole."""
-    entries = [_begin(ports, team, action, facts) for team in sorted(set(teams))]
+    changed, with the facts of that team alone (tenant-wall: its readers are not the others'), and says afterwards what
+    came of it. Where it does not, the call has died, or its end could not be written: what it was to do may be done, in
+    part or as a whole."""
+    entries = [_begin(ports, team, action, facts[team]) for team in sorted(facts)]
     counted = Counted(frozenset(entry.team for entry in entries))
     try:
         yield counted

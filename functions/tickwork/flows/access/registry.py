@@ -1,8 +1,8 @@
 """What processes know of teams: read from the table `teams`, remembered for a while, and asked anew before a refusal.
 
 A creation costs no read while its process has asked in the last `TRUSTED_MS`, and no write but the mark's now and then.
-Protects: a team that was registered a second ago is known; no timer of a registered team lies behind its mark; a table
-that is busy keeps nobody from creating what he may.
+Protects: a team that was registered a second ago is known; a table that is busy keeps nobody from creating what he may;
+while it is not, no timer of a registered team lies behind its mark.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def note_unregistered(ports: Ports, names: Iterable[str]) -> None:
             if registered is None and seen is None:
                 _note(ports, team)
         except WorldError as error:
+            # All are in the one table that is busy: to ask for each would cost its patience as often.
             ports.signals.log("team_not_noted", team=team, error=repr(error))
+            return
 
 
 def _note(ports: Ports, team: str) -> None:
@@ -76,26 +78,35 @@ def _note(ports: Ports, team: str) -> None:
 
 def keep_teams_mark(ports: Ports, team: str, fire_at_ms: int) -> None:
     """See to it that a timer of the team which fires then will lie before its mark, if it is registered. Before the
-    timer is written."""
-    keep_mark(ports, teams.team_key(team), fire_at_ms, Is("team", team))
+    timer is written. Tried only: without the mark a team may be deleted while its timer is pending, which fires all the
+    same; without the timer it would not."""
+    try:
+        keep_mark(ports, teams.team_key(team), fire_at_ms, Is("team", team))
+    except (WorldError, Unreadable) as error:
+        ports.signals.log("team_mark_not_kept", team=team, error=repr(error))
 
 
-def keep_mark(ports: Ports, key: Item, until_ms: int, given: Condition, *, anew: bool = False) -> bool:
-    """Whether an item is there and takes in something new (only while `given` holds is it moved); then its mark
-    lies behind `until_ms`. `anew`: one that is not remembered as there is read again."""
+def keep_mark(
+    ports: Ports, key: Item, until_ms: int, given: Condition, *, anew: bool = False, closed_too: bool = False
+) -> bool:
+    """Whether an item is there and takes in something new (`closed_too`: or has), as `given` says to the store; then
+    its mark lies behind `until_ms`. `anew`: one that is not remembered as such is read again."""
     (item,) = read(ports, [key])
-    if anew and not is_open(item):
+    if anew and not _takes(item, closed_too=closed_too):
         (item,) = read(ports, [key], anew=True)
     for _ in range(MARK_TRIES_MAX):
-        if not is_open(item):
+        if item is None or not _takes(item, closed_too=closed_too):
             return False
-        assert item is not None
         if not teams.needs_mark(_mark(item), until_ms):
             return True
         result = commit(ports, teams.moved_mark(key, until_ms, ports.clock.now_ms(), given))
         item = result.item if isinstance(result, Committed) else result.only
         remember(ports, key, item)
     raise Conflict(f"the mark of {key['team']} was moved {MARK_TRIES_MAX} times meanwhile")
+
+
+def _takes(item: Item | None, *, closed_too: bool) -> bool:
+    return item is not None if closed_too else is_open(item)
 
 
 def _mark(item: Item) -> int:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tickwork.core.access.seals import ENTRIES_PER_SEAL, Sealed, move_sealed, next_seal, put_seal, sealed_until
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import iso
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import AUDIT, ENTRIES_BY_TEAM, PASSES
 from tickwork.core.ledger.writes import Committed, Item
 from tickwork.flows.audit.repairs import Deadline, Repairs
@@ -28,13 +29,23 @@ def seal_audit(ports: Ports, repairs: Repairs, end: Deadline) -> None:
     until_ms = sealed_until(ports.clock.now_ms())
     for page in pages(ports, PASSES, f"{ports.layout.cell}#sealed", "!", "~", limit=TEAMS_PAGE):
         for item in page.items:
-            sealed = Sealed.from_item(item)
-            if sealed.through_ms >= until_ms:
+            sealed = _readable(ports, item, repairs)
+            if sealed is None or sealed.through_ms >= until_ms:
                 continue
             if end.is_over:
                 repairs.unfinished += 1
                 return
             _seal_team(ports, sealed, until_ms, repairs, end)
+
+
+def _readable(ports: Ports, item: Item, repairs: Repairs) -> Sealed | None:
+    """A team's row; one that somebody has garbled costs that team, and is told until it is mended."""
+    try:
+        return Sealed.from_item(item)
+    except Unreadable as error:
+        repairs.failed += 1
+        ports.signals.log("audit_not_sealed", team=str(item["place"]), error=str(error))
+        return None
 
 
 def _seal_team(ports: Ports, sealed: Sealed, until_ms: int, repairs: Repairs, end: Deadline) -> None:

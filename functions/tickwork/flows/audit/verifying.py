@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tickwork.core.access.entries import CALL, Head, digest_of, result_digest
+from tickwork.core.access.entries import CALL, Head, digest_of, kind_of, number_in, result_digest
 from tickwork.core.access.seals import NO_RESULT, Line, Sealed, seal_head, seal_stream
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import ALL_ENTRIES, seal_place
 from tickwork.core.ledger.tables import AUDIT, ENTRIES_BY_TEAM, PASSES
 from tickwork.core.ledger.writes import Item
@@ -34,7 +35,7 @@ def verify_audit(ports: Ports, team: str, place: VerifyPlace | None) -> Verified
     place = place or VerifyPlace(SEALS)
     row = Sealed(team, ports.layout.cell)
     item = ports.store.get(PASSES, row.key)
-    found = Verified(Sealed.from_item(item) if item else row, now_s=ports.clock.now_ms() // SECOND_MS)
+    found = Verified(_sealed(item, row), now_s=ports.clock.now_ms() // SECOND_MS)
     if place.phase == TEAM:
         check_team(ports, team, found)
     else:
@@ -43,6 +44,14 @@ def verify_audit(ports: Ports, team: str, place: VerifyPlace | None) -> Verified
     if found.after is None and place.phase != PHASES[-1]:
         found.after = VerifyPlace(PHASES[PHASES.index(place.phase) + 1])
     return found
+
+
+def _sealed(item: Item | None, row: Sealed) -> Sealed:
+    """How far the team is sealed. A row that somebody has garbled names no seal, which shows where there are some."""
+    try:
+        return Sealed.from_item(item) if item else row
+    except Unreadable:
+        return row
 
 
 # --- seals ----------------------------------------------------------------------------------------------------
@@ -94,7 +103,8 @@ def _check_last_seal(stream: str, last: Item | None, found: Verified) -> None:
 
 def _check_lines(ports: Ports, seal: Item, found: Verified) -> None:
     lines = []
-    for text in seal.get("lines", ()):
+    listed = seal.get("lines")
+    for text in listed if isinstance(listed, list | tuple) else ():
         try:
             lines.append(Line.parse(str(text)))
         except ValueError:
@@ -148,10 +158,11 @@ def _check_entry(item: Item, known: Mapping[tuple[str, str], Item], found: Verif
     if digest != item.get("hash") or not str(item["place"]).endswith(f"#{digest[:8]}"):
         found.find(EDITED, item, "the entry does not say what it said when it was written")
     if "result_hash" in item:
-        said = result_digest(str(item["hash"]), item.get("result") or {}, int(item.get("result_at_ms", 0)))
-        if said != item["result_hash"]:
+        result, at_ms = item.get("result") or {}, number_in(item, "result_at_ms")
+        is_one = isinstance(result, Mapping)
+        if not is_one or result_digest(str(item.get("hash")), result, at_ms) != item["result_hash"]:
             found.find(EDITED, item, "the entry's result is not what it was when it was written")
-    elif _kind(item) == CALL:
+    elif kind_of(str(item["stream"])) == CALL:
         found.find(UNFINISHED, item, "nobody has written what came of the call: it may have done all or a part of it")
     head, key = Head.parse(str(item.get("follows", ""))), _before(item)
     if head is None or key is None:
@@ -162,15 +173,11 @@ def _check_entry(item: Item, known: Mapping[tuple[str, str], Item], found: Verif
         if found.is_kept(head.until_s):
             found.find(REMOVED, key, "the next entry follows it, and it should be kept still, but is not there")
     else:
-        _check_versions(item, int(before.get("version", 0)), "between it and the one before there is none of", found)
-
-
-def _kind(item: Item) -> str:
-    return str(item["stream"]).split(":", 2)[1]
+        _check_versions(item, number_in(before, "version"), "between it and the one before there is none of", found)
 
 
 def _check_versions(item: Item, version: int, what: str, found: Verified) -> None:
-    begins_at = int(item.get("version_before", 0))
+    begins_at = number_in(item, "version_before")
     if begins_at > version:
         found.find(
             UNRECORDED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tickwork.core.access import pools, teams
-from tickwork.core.access.entries import Head
+from tickwork.core.access.entries import Head, kind_of, number_in
 from tickwork.core.ledger.keys import ALL_ENTRIES, entry_stream
 from tickwork.core.ledger.tables import (
     AUDIT,
@@ -77,8 +77,8 @@ def check_there(ports: Ports, entries: Sequence[Item], found: Verified) -> None:
 def _streams(entries: Sequence[Item], kind: str) -> dict[str, str]:
     """The ids of things of a kind, by their streams."""
     found = sorted({str(item["stream"]) for item in entries})
-    parts = [(stream, stream.split(":", 2)) for stream in found]
-    return {stream: f"{team}:{name}" for stream, (team, its, name) in parts if its == kind}
+    parts = [(stream, stream.split(":", 2)) for stream in found if kind_of(stream) == kind]
+    return {stream: f"{part[0]}:{part[-1]}" for stream, part in parts}
 
 
 def _was_deleted(ports: Ports, stream: str) -> bool:
@@ -132,9 +132,11 @@ def _check_thing(ports: Ports, item: Item, stream: str, found: Verified) -> None
         found.find(
             HEAD, key | {"place": str(page.items[0]["place"])}, "there is an entry behind the head that it carries"
         )
-    version = int(item.get("version", 0))
-    if at_head.get("version") and version > int(at_head["version"]):
-        detail = f"no entry says of the changes from version {at_head['version']} to {version}: an older version of the"
+    version, told = number_in(item, "version"), number_in(at_head, "version")
+    if told and version.__class__ is not item.get("version").__class__:
+        found.find(UNRECORDED, at_head, "it has no version any more: a hand has taken it")
+    elif told and version > told:
+        detail = f"no entry says of the changes from version {told} to {version}: an older version of the"
         found.find(UNRECORDED, at_head, f"{detail} service, or a hand, has made them")
     if item.get("revoked_at_ms") and at_head.get("action") != "key.revoked":
         found.find(UNRECORDED, at_head, "no entry says who revoked it: an older version of the service, or a hand, has")
@@ -143,7 +145,7 @@ def _check_thing(ports: Ports, item: Item, stream: str, found: Verified) -> None
 def _without_head(item: Item, last: Item, found: Verified) -> None:
     """An older version that registers a name again writes an item without one, at a later version."""
     was_deleted = str(last.get("action", "")).endswith(".deleted")
-    if was_deleted or int(item.get("version", 0)) > int(last.get("version", 0)):
+    if was_deleted or number_in(item, "version") > number_in(last, "version"):
         detail = "no entry says who made it anew: an older version of the service, or a hand, has"
         found.find(UNRECORDED, last, detail)
     else:

@@ -72,7 +72,7 @@ def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
     messages += _retry_messages(ports, retries, retried, jobs or {}, firing, fired)
     if jobs:
         messages = hold_back(ports, messages, jobs, retried, firing, fired)
-    messages = keep_out(ports, messages, firing, fired)
+    messages = keep_out(ports, messages, retried, firing, fired)
     firing.lap(TRANSACT)
     if messages:
         if not firing.keep():

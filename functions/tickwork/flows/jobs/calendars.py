@@ -58,9 +58,10 @@ def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], ve
 
 def _told(standing: Item | None, item: Item) -> Change:
     """What the audit says of a calendar's change."""
-    before = standing or {"version": 0, "spec": {}}
+    before = standing or {"version": 0}
     # One that somebody has garbled is mended by a change like any other: what it says is told as it stands.
-    spec = before["spec"] if isinstance(before["spec"], Mapping) else {"spec": before["spec"]}
+    said = before.get("spec", {})
+    spec = said if isinstance(said, Mapping) else {"spec": said}
     return Change(
         item["team"],
         "calendar",

@@ -11,6 +11,7 @@ from tickwork.core.access.actors import Actor
 from tickwork.core.access.teams import Team
 from tickwork.core.errors import Conflict, InUse
 from tickwork.core.instants import iso
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.access import keys, pools, registry
 from tickwork.flows.access.teams import get_team, recorded_team
@@ -48,7 +49,7 @@ def _alive(ports: Ports, team: Team) -> str:
         return "jobs"
     if calendars.list_calendars(ports, name, limit=1, after=None)[0]:
         return "calendars"
-    if pools.list_pools(ports, name):
+    if pools.has_pools(ports, name):
         return "pools"
     if any(key.status_at(now_ms) == "valid" for key in keys.list_keys(ports, name)):
         return "API keys that are valid"
@@ -58,10 +59,14 @@ def _alive(ports: Ports, team: Team) -> str:
 
 
 def _has_jobs(ports: Ports, team: str) -> bool:
-    """A team with more deleted jobs than are looked through counts as one that has some."""
+    """A team with more deleted jobs than are looked through counts as one that has some; and so does one with a job
+    that this version cannot read."""
     after: str | None = None
     for _ in range(PAGES_MAX):
-        found, after = registering.list_jobs(ports, team, limit=100, after=after)
+        try:
+            found, after = registering.list_jobs(ports, team, limit=100, after=after, strict=True)
+        except Unreadable:
+            return True
         if found or after is None:
             return bool(found)
     return True

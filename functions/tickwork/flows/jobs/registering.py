@@ -25,7 +25,7 @@ from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import keep_payload
-from tickwork.flows.ledger.reading import read_job, read_many
+from tickwork.flows.ledger.reading import job_from, read_job, read_many
 from tickwork.ports import Ports
 
 LIST_READS_MAX = 10
@@ -139,9 +139,12 @@ def get_job(ports: Ports, job_id: str) -> Job:
     return job
 
 
-def list_jobs(ports: Ports, team: str, *, limit: int, after: str | None) -> tuple[list[Job], str | None]:
+def list_jobs(
+    ports: Ports, team: str, *, limit: int, after: str | None, strict: bool = False
+) -> tuple[list[Job], str | None]:
     """A page of a team's jobs by name, and the cursor to go on after (a job id). Deleted ones are left out: a page
-    among many of them may be short, or empty, and still have a cursor."""
+    among many of them may be short, or empty, and still have a cursor. So are those that cannot be read; `strict`: such
+    a one, if it is not deleted, is Unreadable."""
     jobs: list[Job] = []
     position: Item | None = None if after is None else {"team": team, "job_id": after}
     for _ in range(LIST_READS_MAX):
@@ -149,7 +152,10 @@ def list_jobs(ports: Ports, team: str, *, limit: int, after: str | None) -> tupl
             JOBS, BY_TEAM, team, limit=limit - len(jobs), after=position, descending=False
         )
         found = read_many(ports, JOBS, [{"job_id": key["job_id"]} for key in keys])
-        jobs += [job for item in found if (job := _readable(ports, item)) is not None and job.status != DELETED]
+        if strict:
+            jobs += [job_from(item) for item in found if item is not None and item.get("status") != DELETED]
+        else:
+            jobs += [job for item in found if (job := _readable(ports, item)) is not None and job.status != DELETED]
         if position is None or len(jobs) == limit:
             break
     return jobs, None if position is None else str(position["job_id"])

@@ -16,6 +16,7 @@ from tickwork.core.access.actors import Actor
 from tickwork.core.access.pools import Pool, Share
 from tickwork.core.errors import Conflict, InUse
 from tickwork.core.instants import iso
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import AnyOf, Committed, Condition, Delete, Is, Missing, Update, Write
 from tickwork.flows.access.pools import get_pool, stands
@@ -48,12 +49,13 @@ def delete_pool(ports: Ports, team: str, name: str, actor: Actor) -> Pool:
             close = Update(TEAMS, pools.pool_key(team, pool.pool), stands(pool), set=changes)
             if not isinstance(commit(ports, close, *_forgotten(shares), entry), Committed):
                 continue  # a mark has moved, or it was changed
+            pool = closed
         ports.queues.remove(pool.queue)
-        gone = Delete(TEAMS, pools.pool_key(team, pool.pool), Is("pool", pool.pool))
-        commit(ports, gone)  # a refusal is our own first try
+        # A refusal is our own first try, or another call's that was faster: what stands there by now was made since.
+        commit(ports, Delete(TEAMS, pools.pool_key(team, pool.pool), Is("closed_at_ms", pool.closed_at_ms)))
         ports.registry.pop((pools.POOLS, f"{team}#{pool.pool}"), None)
         ports.signals.log("pool_deleted", pool=pool.pool, team=team, by=actor.name)
-        return replace(pool, closed_at_ms=pool.closed_at_ms or ports.clock.now_ms())
+        return pool
     raise Conflict(f"pool {name} of {team} was changed {DELETE_TRIES_MAX} times meanwhile")
 
 
@@ -87,7 +89,10 @@ def _pending(ports: Ports, pool: Pool, shares: list[Share]) -> str:
 def _job_that_aims(ports: Ports, team: str, pool: str) -> str:
     after: str | None = None
     for _ in range(JOB_PAGES_MAX):
-        found, after = registering.list_jobs(ports, team, limit=JOBS_PAGE, after=after)
+        try:
+            found, after = registering.list_jobs(ports, team, limit=JOBS_PAGE, after=after, strict=True)
+        except Unreadable as error:  # a newer version's, which may aim at it
+            return f"{team}:... ({error})"
         aiming = next((job.job_id for job in found if job.work.pool == pool), "")
         if aiming or after is None:
             return aiming
