@@ -48,7 +48,7 @@ class SqsQueueMaker:
         self._make(queue.name, attributes)
 
     def _make(self, name: str, attributes: dict[str, str]) -> str:
-        encrypted = attributes | {"SqsManagedSseEnabled": "true"}
+        encrypted: dict[Any, str] = attributes | {"SqsManagedSseEnabled": "true"}
         try:
             answer = self._client.create_queue(QueueName=f"{self._prefix}-{name}", Attributes=encrypted)
             return str(answer["QueueUrl"])

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,18 +75,46 @@ def _keys_url(issuer: Issuer) -> str:
     return url
 
 
-def read_document(url: str) -> object:
-    """The JSON at a URL. OSError or ValueError, also for an answer that is not 200: redirects are not followed."""
-    deadline_s = time.monotonic() + ASKS_WITHIN_S
+def read_document(url: str, within_s: float = ASKS_WITHIN_S) -> object:
+    """The JSON at a URL. OSError or ValueError, also for an answer that is not 200: redirects are not followed.
+
+    The library bounds each wait and not their sum: a name of many addresses, none of which answers, or a head that
+    drips would outlast the function, and with its process go the keys that it has kept for such a time. So a thread
+    reads, and is waited for as long as it may take."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=ASKS_WITHIN_S)
+    connection = kind(parts.hostname or "", parts.port, timeout=within_s)
+    found: Future[object] = Future()
+    threading.Thread(target=_settle, args=(found, connection, url, within_s), daemon=True).start()
+    try:
+        return found.result(timeout=within_s)
+    except TimeoutError:
+        _hang_up(connection)
+        raise TimeoutError(f"{url} did not send it all within {within_s:.1f} s") from None
+
+
+def _settle(found: Future[object], connection: http.client.HTTPConnection, url: str, within_s: float) -> None:
+    try:
+        found.set_result(_document(connection, url, within_s))
+    except Exception as error:  # noqa: BLE001 - raised where the document is waited for
+        found.set_exception(error)
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """End what its reader still waits for; where it has no socket yet, its own limits end it."""
+    with suppress(OSError, AttributeError):
+        connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _document(connection: http.client.HTTPConnection, url: str, within_s: float) -> object:
+    deadline_s = time.monotonic() + within_s
+    parts = urlsplit(url)
     try:
         connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise ValueError(f"{url} answered {answer.status}")
-        return json.loads(_read(answer, url, deadline_s))
+        with connection.getresponse() as answer:
+            if answer.status != 200:
+                raise ValueError(f"{url} answered {answer.status}")
+            return json.loads(_read(answer, url, deadline_s))
     except (http.client.HTTPException, RecursionError) as error:
         raise ValueError(f"{url}: {error!r}") from error
     finally:
@@ -97,5 +129,5 @@ def _read(answer: http.client.HTTPResponse, url: str, deadline_s: float) -> byte
         if len(read) > DOCUMENT_BYTES_MAX:
             raise ValueError(f"{url} sends more than {DOCUMENT_BYTES_MAX} bytes")
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"{url} did not send it all within {ASKS_WITHIN_S:.0f} s")
+            raise TimeoutError(f"{url} did not send it all in time")
     return read

@@ -24,7 +24,7 @@ PREDECESSOR_WITHIN_S = 20.0
 
 def main() -> None:
     sys.path.insert(0, SOURCES)
-    from tickwork.local import guard, snapshots, tether
+    from tickwork.local import abandoned, guard, snapshots, tether
 
     # What can be imported here must not be found by chance by what the endpoint loads.
     sys.path.remove(SOURCES)
@@ -35,6 +35,7 @@ def main() -> None:
     from ministack import app as emulator  # type: ignore[import-not-found]
     from ministack.core import persistence  # type: ignore[import-not-found]
 
+    emulator.app = abandoned.polls_end_with_callers(emulator.app)
     if not persistence.PERSIST_STATE:
         emulator.app = guard.guarded(emulator.app, access_key)
         emulator.main()

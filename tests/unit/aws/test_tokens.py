@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +135,47 @@ def test_a_document_that_drips_is_cut_off_by_its_time(site: Site, monkeypatch: p
     monkeypatch.setattr(tokens, "time", Clock)
     with pytest.raises(TimeoutError):
         read_document(f"{site.url}/keys")
+
+
+def test_a_head_that_drips_is_cut_off_too_and_whoever_read_it_ends() -> None:
+    """Each of its bytes comes in time. The wait for all of them is what a function has."""
+    stopped = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            there, _ = listening.accept()
+            with there, suppress(OSError):
+                there.recv(1_000)
+                there.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not stopped.wait(0.02):
+                    there.sendall(b"x")
+
+        dripping = threading.Thread(target=drip, daemon=True)
+        dripping.start()
+        before = set(threading.enumerate())
+        with pytest.raises(TimeoutError):
+            read_document(f"http://127.0.0.1:{listening.getsockname()[1]}/keys", within_s=0.2)
+        dripping.join(10)  # its reader has hung up
+        assert not dripping.is_alive()
+        for reader in set(threading.enumerate()) - before:
+            reader.join(10)
+            assert not reader.is_alive()
+        stopped.set()
+
+
+def test_a_name_of_many_addresses_of_which_none_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def never(*_: object, **__: object) -> None:
+        asked.wait(20)
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(socket, "create_connection", never)
+    try:
+        with pytest.raises(TimeoutError):
+            read_document("https://login.example.org/keys", within_s=0.1)
+    finally:
+        asked.set()
 
 
 def test_a_site_whose_certificate_nobody_vouches_for_is_not_believed(unvouched: Site) -> None:
