@@ -73,15 +73,15 @@ def put_pool(ports: Ports, team: str, name: str, asked: Asked, version: int | No
         elif _says(standing, asked):
             return standing
         else:
-            if has_made:  # for another kind of worker, perhaps, than who was first
-                ports.queues.make(standing.queue)
+            if has_made:
+                ports.queues.make(standing.queue)  # ours may have been for another kind of worker
             _check_change(standing, asked, version)
             new = _shared_anew(standing, asked.shared_with, actor, ports.clock.now_ms())
         has_made = standing is None
         new, entry = recorded_pool(ports, standing, new, "changed" if standing else "created")
         if isinstance(commit(ports, *_writes(standing, new), entry), Committed):
-            for write in _writes(standing, new):
-                ports.registry.pop(_place(write), None)
+            for key in (write.item if isinstance(write, Put) else write.key for write in _writes(standing, new)):
+                ports.registry.pop((str(key["cell"]), str(key["team"])), None)
             ports.signals.log("pool_put", pool=pool, team=team, version=new.version, by=actor.name)
             return new
         # Refused: somebody was first, or it was our own write whose reply was lost; reading it again tells.
@@ -205,11 +205,6 @@ def stands(pool: Pool) -> Condition:
     if not pool.pending_until_ms:
         mark = AnyOf((Missing("pending_until_ms"), mark))  # type: ignore[assignment]
     return AllOf((Is("version", pool.version), mark))
-
-
-def _place(write: Write) -> tuple[str, str]:
-    key = write.item if isinstance(write, Put) else write.key
-    return str(key["cell"]), str(key["team"])
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
