@@ -15,7 +15,7 @@ from tickwork.core.errors import CallerError, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
@@ -203,7 +203,11 @@ def cancel_run(world: World) -> None:
     if not items:
         return
     chosen = world.rng.choice(sorted(items, key=lambda item: (item["pk"], item["sk"]))[-6:])
-    key = parse_ledger_key(chosen["pk"], chosen["sk"])
+    cancel_one(world, parse_ledger_key(chosen["pk"], chosen["sk"]))
+
+
+def cancel_one(world: World, key: LedgerKey) -> None:
+    """Cancel a run, and repeat it while nobody answers."""
 
     def call(process: Process) -> None:
         cancelled = cancelling.cancel_run(process.ports, key, "not today")

@@ -10,6 +10,7 @@ from tests.simulator.elements import CALENDAR
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
 from tests.simulator.shape import POOL, JobPlan
+from tests.simulator.tight import AUDIT_EVERY_MS, SHORT_DAYS
 from tests.simulator.vandals import plan_vandals
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 
@@ -90,7 +91,8 @@ def _tick(world: World) -> None:
 
 
 def _audit(world: World) -> None:
-    world.kernel.at(world.kernel.now_ms + max(_AUDIT_EVERY_MS, world.tick_every_ms), partial(_audit, world))
+    every_ms = AUDIT_EVERY_MS if SHORT_DAYS in world.tight and not world.faults.off else _AUDIT_EVERY_MS
+    world.kernel.at(world.kernel.now_ms + max(every_ms, world.tick_every_ms), partial(_audit, world))
     servers.audit(world)
 
 

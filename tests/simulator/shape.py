@@ -20,7 +20,7 @@ CELL = "sim"
 TEAMS = ("pay", "web")
 POOL = "default"
 
-_SCHEDULES: tuple[dict[str, Any], ...] = (
+SCHEDULES: tuple[dict[str, Any], ...] = (
     {"rate": "5 seconds", "anchor": "2026-01-01T00:00:00Z"},
     {"rate": "20 seconds", "anchor": "2026-01-01T00:00:03Z"},
     {"rate": "45 seconds", "anchor": "2026-01-01T00:00:00Z"},
@@ -196,7 +196,7 @@ def _job(rng: Random, start_ms: int, safety_ms: int, number: int) -> JobPlan:
     return JobPlan(
         rng.choice(TEAMS),
         f"job-{number}",
-        rng.choice(_SCHEDULES),
+        rng.choice(SCHEDULES),
         rng.choice((0, 0, 0, 2)),
         rng.choice(_CATCH_UPS),
         _work(rng),
@@ -213,7 +213,7 @@ def _with_changes(rng: Random, job: JobPlan, until_ms: int) -> JobPlan:
     changes = tuple(
         ChangePlan(
             _close_to_an_occurrence(rng, from_ms, until_ms),
-            rng.choice(_SCHEDULES),
+            rng.choice(SCHEDULES),
             rng.choice((job.tolerance_s, 0, 2)),
             rng.random() < 0.3,
         )

@@ -133,9 +133,9 @@ class SimStore:
         return self._read("get_many", table, keys, partitions, effect)
 
     def _note(self, table: Table, items: Iterable[Item | None]) -> None:
-        """What a step is planned from."""
-        if table is JOBS:
-            self._process.world.checks.read_jobs(self._process, [item for item in items if item is not None])
+        """What a step, or an answer, is decided from."""
+        if table is JOBS or table is TIMERS:
+            self._process.world.checks.looked_at(self._process, table, [item for item in items if item is not None])
 
     def query(
         self,

@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tickwork.core.ledger.tables import Table
 from tickwork.core.ledger.writes import Item
 from tickwork.ports import Layout
 from tickwork.testing.broken import Broken
@@ -32,7 +33,7 @@ class Observer(Protocol):
 
     def read(self, process: Process, partition: str, first: str, last: str) -> None: ...
 
-    def read_jobs(self, process: Process, jobs: list[Item]) -> None: ...
+    def looked_at(self, process: Process, table: Table, items: list[Item]) -> None: ...
 
     def given_up(self, process: Process, queue: str, body: str) -> None: ...
 

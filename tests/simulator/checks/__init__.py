@@ -18,15 +18,17 @@ from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.rows import RowChecks
+from tests.simulator.checks.sight import SightChecks
 from tests.simulator.checks.skips import SkipChecks
 from tests.simulator.checks.slots import SlotChecks
 from tests.simulator.checks.ticks import TickChecks
 from tests.simulator.checks.told import Told
-from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, SET_ASIDE, TIMERS
+from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, PASSES, SET_ASIDE, TIMERS
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
+    from tickwork.core.ledger.tables import Table
     from tickwork.core.ledger.writes import Item
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
@@ -50,6 +52,7 @@ class Checks:
         self.rows = RowChecks(world)
         self.audited = AuditChecks()
         self.audits = LedgerAuditChecks(world)
+        self.sight = SightChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -68,6 +71,8 @@ class Checks:
             elif table is JOBS:
                 self.chains.changed(process, before, after)
                 self.slots.job_changed(before, after)
+            elif table is PASSES:
+                self.sight.row_changed(process, after)
             elif table is CALENDARS:
                 self.chains.calendar_changed(after)
                 self.freezes.calendar_changed(after)
@@ -76,6 +81,7 @@ class Checks:
         self.skips.settled(process, changes)
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)
+        self.sight.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:
@@ -107,9 +113,11 @@ class Checks:
         """A query of the ledger has come to the end of its range."""
         self.audits.read(process, partition, first, last)
 
-    def read_jobs(self, process: Process, jobs: list[Item]) -> None:
-        """A process has read definitions."""
-        self.chains.read(process, jobs)
+    def looked_at(self, process: Process, table: Table, items: list[Item]) -> None:
+        """A process has read items one by one, to decide by them."""
+        if table is JOBS:
+            self.chains.read(process, items)
+        self._world.meddler.looked_at(process, table, items)
 
     def given_up(self, process: Process, queue: str, body: str) -> None:
         """A message is deleted by the service itself."""

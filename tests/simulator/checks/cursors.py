@@ -1,8 +1,8 @@
 """Checks on slices: cursor-honest, one-owner-effect (of a slice).
 
 A pending item that the cursors have passed must have been sent, or be in the care of the call that wrote it and that
-has not answered yet. Passed: it lies behind `done`, not in the part of an outage's backlog that is still to be served,
-and not in what a set-aside row has still to serve. When that call answers, it must have been sent; when it died, it is
+has not answered yet. Passed: it lies behind `done`, or behind the place that a window has noted in the minute after,
+not in the part of an outage's backlog that is still to be served, and not in what a set-aside row has still to serve. When that call answers, it must have been sent; when it died, it is
 the reconciler's, and the liveness phase sees to it that it is found.
 """
 
@@ -24,7 +24,7 @@ _CURSORS = ("token", "closing", "done", "audited")
 _HELD = ("owner", "lease_until_ms", "closing", "done", "late_from", "late_until", "late_at")
 
 
-_PASSING = ("done", "late_from", "late_until", "late_at")
+_PASSING = ("done", "late_from", "late_until", "late_at", "live_until", "live_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class CursorChecks:
                 raise Violation("one-owner-effect", what)
         if after["done"] > after["closing"]:
             raise Violation("cursor-honest", f"{process.name} moved done of {slice_id} beyond closing")
-        if any(after[name] != before[name] for name in _PASSING):
+        if any(after.get(name) != before.get(name) for name in _PASSING):
             self._advanced(process, after)
 
     def row_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
@@ -197,7 +197,7 @@ class CursorChecks:
 def _is_behind(unsent: Unsent, lease: Item) -> bool:
     """Whether the cursors have passed an item. (Written out again: this is what is to be checked.)"""
     if unsent.second > lease["done"]:
-        return False
+        return bool(unsent.second <= lease.get("live_until", 0) and _place(unsent.ref) <= lease.get("live_at", ""))
     if not lease["late_from"] <= unsent.second <= lease["late_until"]:
         return True
     return _place(unsent.ref) <= str(lease["late_at"])

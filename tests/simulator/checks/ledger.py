@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tickwork.testing.process import Process
 
 # Written out again, not imported: a checker that reads the table it checks would believe a wrong one.
-_ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "spent"})
+_ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "expired", "spent"})
 _ALLOWED = frozenset(
     {
         (None, "pending"),
@@ -26,6 +26,7 @@ _ALLOWED = frozenset(
         ("pending", "skipped"),
         ("pending", "cancelled"),
         ("pending", "spent"),
+        ("pending", "expired"),
         ("pending", "waiting"),
         ("waiting", "running"),
         ("waiting", "waiting"),
@@ -56,6 +57,7 @@ class LedgerChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self.accepted: dict[str, int] = {}
+        self.changed_ms: dict[str, int] = {}
         self.cancelled: set[str] = set()
         self._brought_back_ms: dict[str, int] = {}
         self._what: dict[str, dict[str, Any]] = {}
@@ -80,6 +82,9 @@ class LedgerChecks:
             invariant = "cancelled-stays" if was == "cancelled" else "every-end-recorded"
             raise Violation(invariant, f"{process.name}: {ref} went from {was} to {now}")
         self._world.seen[f"item {was or 'new'} -> {now}"] += 1
+        self.changed_ms[ref] = self._world.kernel.now_ms
+        if now == "expired":
+            self._world.checks.sight.expired(process, ref, after)
         if now == "skipped":
             self._world.seen[f"item {after.get('reason')}"] += 1
         if was == "running" and now == "waiting" and before and before.get("cancel_requested"):
