@@ -40,8 +40,10 @@ _PAUSE_ENDS_MS = 5 * SECOND_MS
 def request(world: World, call: Callable[[Process], None], *, again: bool, ask: Ask | None = None) -> None:
     """One client: a call, and the same call again when no answer came in time."""
     answered = [False]
+    earlier: list[Process] = []
 
     def body(process: Process) -> None:
+        earlier.append(process)
         try:
             call(process)
         except WorldError as error:
@@ -56,6 +58,7 @@ def request(world: World, call: Callable[[Process], None], *, again: bool, ask: 
             world.seen[f"told {type(error).__name__}"] += 1
         answered[0] = True
         world.checks.answered(process)
+        world.checks.cursors.answered_for(process, earlier)
 
     def attempt(tries: int) -> None:
         if answered[0] or tries > _TRIES_MAX:

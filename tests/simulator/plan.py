@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _AUDIT_EVERY_MS = 5 * MINUTE_MS
 _AUDITED_AFTER_MS = 30 * SECOND_MS
 """A change of a calendar or of zone data is met by a reconciler within this, before the history is over."""
+_OUTAGES = (1, 1, 2, 3)
+"""Of a history that has any: the next may begin before what the last one left behind was made up for."""
 _AUDITED_DELETES = 0.4
 """The share of deletions beside which a reconciler happens to come by: it meets a job that is just going."""
 
@@ -33,7 +35,8 @@ def plan(world: World) -> None:
     _plan_clients(world)
     for name, queue in (("scanner_outage", "ticks"), ("worker_outage", f"ready-{POOL}")):
         if world.faults.strikes(world.rng, name):
-            at(world.sometime(), partial(_outage, world, world.queues[queue]))
+            for _ in range(world.rng.choice(_OUTAGES)):
+                at(world.sometime(), partial(_outage, world, world.queues[queue]))
     if world.faults.strikes(world.rng, "queue_outage"):
         at(world.sometime(), partial(_queue_outage, world))
     if world.faults.strikes(world.rng, "poison"):

@@ -16,7 +16,7 @@ from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.runs.attempts import Declined, StartRequest
-from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.audit.reconciling import BUDGET_MS, reconcile
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.runs import worker_calls
@@ -39,7 +39,10 @@ def tick(world: World) -> None:
 
 def audit(world: World) -> None:
     """One pass of the reconciler. One that tells of something unsent does not answer for it: the next pass looks."""
-    _serve(world, "reconciler", lambda process: reconcile(process.ports).unsent == 0)
+    budget_ms = BUDGET_MS
+    if world.faults.strikes(world.rng, "small_budget"):
+        budget_ms = world.rng.randint(5, 600)
+    _serve(world, "reconciler", lambda process: reconcile(process.ports, budget_ms=budget_ms).unsent == 0)
 
 
 def _serve(world: World, kind: str, flow: Callable[[Process], object]) -> None:
@@ -177,14 +180,23 @@ class _Work:
         if drawn < _FAILS_SHARE and not self.world.faults.off:
             permanent = drawn < _PERMANENT_SHARE
             error_class = self.world.apart.choice(("", FLAKY, BROKEN))
+            if permanent:
+                self.world.checks.workers.gave_up.add((key.run_id, token))
             call = lambda: worker_calls.fail(  # noqa: E731
                 process.ports, key, token, "it broke", permanent=permanent, error_class=error_class
             )
             ended = self._patiently(process, call)
             self._check_filter(key, error_class, ended)
+            self._told(key, token, ended)
             self._settle(process, ended)
             return
-        self._settle(process, self._patiently(process, lambda: worker_calls.complete(process.ports, key, token)))
+        ended = self._patiently(process, lambda: worker_calls.complete(process.ports, key, token))
+        self._told(key, token, ended)
+        self._settle(process, ended)
+
+    def _told(self, key: LedgerKey, token: int, ended: Ended | Declined | None) -> None:
+        if isinstance(ended, Ended):
+            self.world.checks.workers.ended(key.ref, token, ended.status)
 
     def _check_filter(self, key: LedgerKey, error_class: str, ended: Ended | Declined | None) -> None:
         """A class of errors that the policy does not retry ends the run."""

@@ -17,19 +17,15 @@ from tickwork.core.audit import passes
 from tickwork.core.dispatch import backlog, chain, set_aside, slices
 from tickwork.core.instants import SECOND_MS
 
-SHORT_LEASES, SMALL_STEPS, FEW_TRIES, SOON_LATE, SHORT_DAYS = (
-    "short_leases",
-    "small_steps",
-    "few_tries",
-    "soon_late",
-    "short_days",
-)
+SHORT_LEASES, SMALL_STEPS, FEW_TRIES = "short_leases", "small_steps", "few_tries"
+SOON_LATE, SHORT_DAYS, GATHERED = "soon_late", "short_days", "gathered"
 SHARES: dict[str, float] = {
     SHORT_LEASES: 0.3,
     SMALL_STEPS: 0.25,
     FEW_TRIES: 0.25,
     SOON_LATE: 0.4,
     SHORT_DAYS: 0.15,
+    GATHERED: 0.25,
 }
 
 STEP_WRITES = 20
@@ -38,6 +34,9 @@ more. Even, as in production: a plain step is two writes, and beside them the fe
 DAY_S = 12
 """A day of the audits, in worlds with short days. The first looks come sooner, in their order."""
 AUDIT_EVERY_MS = 25 * SECOND_MS
+
+GATHERS_MS = 1_500
+"""How long an event source lets ticks wait for others, so that it hands out several at once."""
 
 type Bound = tuple[ModuleType, str, int]
 

@@ -204,7 +204,7 @@ class SimStore:
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
         kind = RARE_COMMIT if any(map(_is_rare, writes)) else COMMIT
-        return self._process.call("commit", writes, lambda: self._commit(writes), kind)
+        return self._process.call("commit", writes, lambda: self._commit(writes), kind, writes[0].table.name)
 
     def _read[T](
         self, verb: str, table: Table, detail: object, partitions: Iterable[str], effect: Callable[[], T]
@@ -213,9 +213,10 @@ class SimStore:
         broken = self._process.world.broken
         if broken and broken.stops_read(table, partitions):
             effect = self._throttled
-        return self._process.call(verb, (table.name, detail), effect)
+        return self._process.call(verb, (table.name, detail), effect, table=table.name)
 
     def _throttled(self) -> NoReturn:
+        self._process.met_failure = True
         self._process.world.seen["broken part throttled"] += 1
         raise Throttled("simulated: this part is broken")
 

@@ -23,6 +23,7 @@ from tests.simulator.checks.skips import SkipChecks
 from tests.simulator.checks.slots import SlotChecks
 from tests.simulator.checks.ticks import TickChecks
 from tests.simulator.checks.told import Told
+from tests.simulator.checks.workers import WorkerChecks
 from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, PASSES, SET_ASIDE, TIMERS
 from tickwork.testing.violation import Violation
 
@@ -53,6 +54,7 @@ class Checks:
         self.audited = AuditChecks()
         self.audits = LedgerAuditChecks(world)
         self.sight = SightChecks(world)
+        self.workers = WorkerChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""

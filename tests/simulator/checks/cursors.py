@@ -8,11 +8,13 @@ the reconciler's, and the liveness phase sees to it that it is found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import slice_key
-from tickwork.core.ledger.tables import LEASES, SET_ASIDE, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, SET_ASIDE, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
 
@@ -144,6 +146,26 @@ class CursorChecks:
             if ref in self._unsent[self._slice_of(ref)] and not self._waits_to_be_mended(ref):
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
         process.owed.clear()
+
+    def answered_for(self, process: Process, earlier: Sequence[Process]) -> None:
+        """The caller repeats what nobody answered, and now has an answer: what the tries that died have written is as
+        good as if the first had come to its end. (What its chain has left behind already is the audit's: whoever asks
+        again sees what is next.)"""
+        dead = {one for one in earlier if one is not process and one.state not in ("running", "ended")}
+        for slice_no, unsent in self._unsent.items() if dead else ():
+            lease = self._lease(slice_no)
+            for one in unsent.values():
+                if one.writer not in dead or lease is None or not self._is_passed(one, lease):
+                    continue
+                if not self._waits_to_be_mended(one.ref) and not self._is_stepped(one.ref):
+                    what = f"{process.name} answered, and {one.ref} of {one.writer.name} behind the cursor was not sent"
+                    raise Violation("cursor-honest", what)
+
+    def _is_stepped(self, ref: str) -> bool:
+        """Whether it is an occurrence of a job, and not its next any more."""
+        _, team, name, nominal, *_ = ref.partition("|")[2].split("#")
+        job = self._world.tables.standing(JOBS, {"job_id": f"{team}:{name}"})
+        return "retry" not in ref and job is not None and job["next_scheduled_at_ms"] != int(nominal) * SECOND_MS
 
     def _waits_to_be_mended(self, ref: str) -> bool:
         """Whether its job or a calendar of it cannot be read: asking again is no help, the audit parks it."""

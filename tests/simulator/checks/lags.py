@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulator.elements import LAMBDA_POOL, LEASED_POOL, REAL_POOL
 from tests.simulator.parts import PARTS
+from tests.simulator.tight import GATHERED, GATHERS_MS
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.writes import Item
@@ -60,6 +61,7 @@ class LagChecks:
         self._allowed_ms = world.lag_max_ms + 2 * world.faults.skew_max_ms
         self._allowed_ms += sum(PROMISED_MS.get(name, 0) for name in classes)
         self._allowed_ms += ISOLATION_MS if self._parts else 0
+        self._allowed_ms += GATHERS_MS if GATHERED in world.tight else 0
         self._allowed_ms += _HERD_MS if world.shape.elements & {"herd", "job_herd"} else 0
 
         self.first_sent_ms: dict[str, int] = {}

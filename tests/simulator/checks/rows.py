@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tickwork.core.dispatch import set_aside
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import LEASES, SET_ASIDE
 from tickwork.testing.violation import Violation
@@ -44,6 +45,9 @@ class RowChecks:
                     raise Violation("isolation", what)
         for slice_id in sorted(touched):
             self._check_first(process, slice_id)
+            count = sum(row["slice"] == slice_id for row in self._world.tables.items(SET_ASIDE))
+            if count > set_aside.ROWS_MAX + 1:  # one more, of all, takes what fails beyond the bound
+                raise Violation("isolation", f"{process.name} has {slice_id} with {count} rows")
 
     def _check_first(self, process: Process, slice_id: str) -> None:
         first = self.first_try(slice_id)
