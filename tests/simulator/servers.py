@@ -42,7 +42,13 @@ def audit(world: World) -> None:
     budget_ms = BUDGET_MS
     if world.faults.strikes(world.rng, "small_budget"):
         budget_ms = world.rng.randint(5, 600)
-    _serve(world, "reconciler", lambda process: reconcile(process.ports, budget_ms=budget_ms).unsent == 0)
+
+    def body(process: Process) -> bool:
+        repairs = reconcile(process.ports, budget_ms=budget_ms)
+        world.checks.walks.ended(process)
+        return repairs.unsent == 0
+
+    _serve(world, "reconciler", body)
 
 
 def _serve(world: World, kind: str, flow: Callable[[Process], object]) -> None:
@@ -129,6 +135,8 @@ class _Work:
             return
         if isinstance(started, Declined):
             self._declined(process, "start", started)
+            if started.reason == "no_slot":
+                self.world.checks.waiters.declined(process, key.ref, process.began_true_ms)
             return
         self._check_payload(key.ref, body, started.payload)
         self.world.checks.ledger.granted(key.ref, started.run.token, request.claim, request.attempt)

@@ -189,8 +189,12 @@ class SimStore:
         )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+        found = self._scan(table, self._page_of(limit), after)
+        self._process.world.checks.scanned(self._process, table, found[1])
+        return found
+
+    def _scan(self, table: Table, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
         world = self._process.world
-        limit = self._page_of(limit)
         if table is JOBS and self._strikes("stale_scan"):
             world.seen["stale_scan"] += 1
             behind_ms = world.rng.randint(1, _STALE_MS)

@@ -23,6 +23,8 @@ from tests.simulator.checks.skips import SkipChecks
 from tests.simulator.checks.slots import SlotChecks
 from tests.simulator.checks.ticks import TickChecks
 from tests.simulator.checks.told import Told
+from tests.simulator.checks.waiters import WaiterChecks
+from tests.simulator.checks.walks import WalkChecks
 from tests.simulator.checks.workers import WorkerChecks
 from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, PASSES, SET_ASIDE, TIMERS
 from tickwork.testing.violation import Violation
@@ -55,6 +57,8 @@ class Checks:
         self.audits = LedgerAuditChecks(world)
         self.sight = SightChecks(world)
         self.workers = WorkerChecks(world)
+        self.waiters = WaiterChecks(world)
+        self.walks = WalkChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -75,6 +79,7 @@ class Checks:
                 self.slots.job_changed(before, after)
             elif table is PASSES:
                 self.sight.row_changed(process, after)
+                self.walks.place_changed(process, after)
             elif table is CALENDARS:
                 self.chains.calendar_changed(after)
                 self.freezes.calendar_changed(after)
@@ -84,6 +89,7 @@ class Checks:
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)
         self.sight.settled(process, changes)
+        self.waiters.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:
@@ -97,6 +103,7 @@ class Checks:
         self.lags.sent(message["ref"], message["dispatched_at_ms"])
         self.ledger.sent(process, message["ref"])
         self.ledger.told_what(process, message)
+        self.waiters.sent(process, message)
         if message["dispatched_by"] == "audit":
             self.ledger.woken(process, message["ref"])
         self.cursors.sent(ref)
@@ -121,6 +128,11 @@ class Checks:
             self.chains.read(process, items)
         self._world.meddler.looked_at(process, table, items)
 
+    def scanned(self, process: Process, table: Table, more: Item | None) -> None:
+        """A process has read a page of a table, and there is more behind that place."""
+        if table is JOBS:
+            self.walks.scanned(process, more)
+
     def given_up(self, process: Process, queue: str, body: str) -> None:
         """A message is deleted by the service itself."""
         if queue.startswith("ready-"):
@@ -130,6 +142,7 @@ class Checks:
         """A caller was told that its call has succeeded."""
         self.cursors.answered(process)
         self.ticks.answered(process, self.cursors.of(process))
+        self.waiters.answered(process)
 
 
 def due_ms_of(ref: str) -> int:
