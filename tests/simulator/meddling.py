@@ -54,6 +54,10 @@ class Meddler:
         world.seen["meddled"] += 1
         world.kernel.at(world.kernel.now_ms + rng.choice(_AFTER_MS), partial(act, item))
 
+    def is_curious(self) -> bool:
+        """Whether somebody looks now whether he is given what is not his."""
+        return bool(self._rate) and self._rng.random() < self._rate
+
     def _on_run(self, item: Item) -> None:
         ref = f"{item['pk']}|{item['sk']}"
         if "run_ref" in item or ref in self._world.poisoned:

@@ -13,12 +13,13 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
-from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, PAYLOADS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.flows.audit.reconciling import BUDGET_MS, reconcile
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.ledger import payloads
 from tickwork.flows.runs import worker_calls
 from tickwork.flows.runs.finishing import Ended
 from tickwork.testing.process import FAILED, Process
@@ -130,6 +131,8 @@ class _Work:
         key, lease_s = parse_ref(body["ref"]), int(body["lease_s"])
         request = _request(process, key, body)
         payload_id = body.get("payload_id")
+        if self.world.meddler.is_curious():
+            self._ask_for_anothers(process, key, request)
         started = self._patiently(process, lambda: worker_calls.start(process.ports, request, payload_id))
         if started is None:
             return
@@ -147,6 +150,14 @@ class _Work:
             self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
         if self._work_on(process, key, started.run.token, lease_s):
             self._end(process, key, started.run.token)
+
+    def _ask_for_anothers(self, process: Process, key: LedgerKey, request: StartRequest) -> None:
+        """A start names the payload of somebody else: it is not handed out (tenant-wall)."""
+        foreign = [str(one["payload_id"]) for one in self.world.tables.items(PAYLOADS)]
+        for payload_id in [one for one in foreign if not one.startswith(f"{key.job_id}#")][:1]:
+            found = self._patiently(process, lambda: payloads.read_payload(process.ports, request.key, payload_id))
+            self.world.expect("tenant-wall", found is None, f"a start of {key.ref} was given {payload_id}")
+            self.world.seen["asked for another's payload"] += 1
 
     def _check_payload(self, ref: str, body: dict[str, Any], payload: str | None) -> None:
         """Every start brings the payload that the definition has, wherever it is kept."""
@@ -171,6 +182,7 @@ class _Work:
                 break
             beat = self._patiently(process, lambda: worker_calls.heartbeat(process.ports, key, token, lease_s))
             if isinstance(beat, Declined):
+                self.world.checks.workers.beat_refused(process, key.ref, token, beat.reason)
                 self._declined(process, "heartbeat", beat)
                 return False
             if beat is not None and beat.cancel:

@@ -69,7 +69,7 @@ class Process(_HostClocks):
     the fencing tokens it was granted, by slice or run. `gave_up`: its caller was told of a failure. `met_failure`:
     a fault has struck a call of its own. `began_ms`: its own wall clock when it began (`began_true_ms`: the true time
     then). `is_whole`: a pause strikes all of it, not only a thread. `stood_until_ms`: the true time when its last pause
-    was over."""
+    was over; `stood_in`: the call that it was in."""
 
     __slots__ = (
         "_frozen_ms",
@@ -84,6 +84,7 @@ class Process(_HostClocks):
         "owed",
         "ports",
         "state",
+        "stood_in",
         "stood_until_ms",
         "tokens",
         "world",
@@ -100,7 +101,7 @@ class Process(_HostClocks):
         self.owed: set[str] = set()
         self.tokens: dict[str, int] = {}
         self._frozen_ms = 0
-        self.stood_until_ms = -1
+        self.stood_until_ms, self.stood_in = -1, ""
         self.is_whole = True
         self.began_true_ms = world.kernel.now_ms
         self.began_ms = self.now_ms()
@@ -189,7 +190,7 @@ class Process(_HostClocks):
                 world.kernel.at(world.kernel.now_ms + late_ms, lambda: _late(self, verb, detail, effect))
                 raise OutcomeUnknown("simulated: it arrives late")
             case "pause_before":
-                self._pause()
+                self._pause(verb)
         result = effect()
         if world.timeline is not None:
             world.trace(self.name, verb, detail, result)
@@ -199,10 +200,10 @@ class Process(_HostClocks):
             case "unknown_done":
                 raise OutcomeUnknown("simulated: the reply was lost")
             case "pause_after":
-                self._pause()
+                self._pause(verb)
         return result
 
-    def _pause(self) -> None:
+    def _pause(self, verb: str) -> None:
         world = self.world
         duration_ms = pause_ms(world.rng)
         if self.is_whole and world.faults.strikes(world.rng, "freeze"):
@@ -210,7 +211,7 @@ class Process(_HostClocks):
             self._frozen_ms += duration_ms
         world.trace(self.name, "PAUSE", f"{duration_ms / 1000:.1f} s")
         world.kernel.park(duration_ms)
-        self.stood_until_ms = world.kernel.now_ms
+        self.stood_until_ms, self.stood_in = world.kernel.now_ms, verb
 
 
 def _late(process: Process, verb: str, detail: object, effect: Callable[[], Any]) -> None:

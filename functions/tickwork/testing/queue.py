@@ -251,6 +251,7 @@ class SimReceiver:
         source = self._process.world.queues[queue]
         if not 0 <= seconds <= _HIDDEN_S_MAX:
             raise InvariantViolated(f"a message can be hidden for 0 to {_HIDDEN_S_MAX} s, not for {seconds}")
+        self._process.world.checks.hidden(self._process, queue, seconds)
         self._process.call("hide", (queue, receipt, seconds), lambda: source.delay(int(receipt), seconds * SECOND_MS))
 
     def delete(self, queue: str, receipt: str) -> None:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from tickwork.testing.store import Change
 
 
+_HIDDEN_S_MAX = 960
+"""The longest lease, and some spare."""
+
+
 class Checks:
     """Every checker, and the acknowledgements they judge by."""
 
@@ -104,6 +108,7 @@ class Checks:
         self.ledger.sent(process, message["ref"])
         self.ledger.told_what(process, message)
         self.waiters.sent(process, message)
+        self.rows.sent(process, message)
         if message["dispatched_by"] == "audit":
             self.ledger.woken(process, message["ref"])
         self.cursors.sent(ref)
@@ -127,6 +132,11 @@ class Checks:
         if table is JOBS:
             self.chains.read(process, items)
         self._world.meddler.looked_at(process, table, items)
+
+    def hidden(self, process: Process, queue: str, seconds: int) -> None:
+        """A message of a run comes again when the longest lease may be over, at the latest: else its run lies idle."""
+        if queue.startswith("ready-") and seconds > _HIDDEN_S_MAX:
+            raise Violation("bounded-lag", f"{process.name} hid a message of {queue} for {seconds} s")
 
     def scanned(self, process: Process, table: Table, more: Item | None) -> None:
         """A process has read a page of a table, and there is more behind that place."""

@@ -6,7 +6,8 @@ distance between two tries is bounded, and whoever sets a try sends the tick for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
 from tickwork.core.dispatch import set_aside
 from tickwork.core.instants import SECOND_MS
@@ -28,6 +29,22 @@ class RowChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._set: dict[Process, set[str]] = {}
+        self._late: dict[tuple[Process, str], set[str]] = defaultdict(set)
+
+    def sent(self, process: Process, message: dict[str, Any]) -> None:
+        """What a window sends of the time before its cursor (a backlog, a row) takes a fifth of its slice's capacity, of
+        two seconds at most, and each of the two as much (F8). Of one-shots: the step of a chain may bring others."""
+        ref, (slice_id, _, _) = str(message["ref"]), str(message["dispatched_by"]).rpartition("#")
+        if process.kind != "scanner" or "~" not in ref or message.get("retry_ref"):
+            return
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
+        if lease is None or int(ref.partition("|")[2][:10]) > lease["done"]:
+            return
+        late = self._late[process, slice_id]
+        late.add(ref)
+        capacity = process.ports.layout.slice_capacity_per_s
+        if len(late) > 2 * 2 * max(1, capacity // 5):
+            raise Violation("isolation", f"{process.name} sent {len(late)} late ones of {slice_id} at once")
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: the leases it touched name the first try of their rows."""

@@ -111,6 +111,18 @@ class WorkerChecks:
     def _fail(self, invariant: str, what: str) -> None:
         self._world.fail(Violation(invariant, what))
 
+    def beat_refused(self, process: Process, ref: str, token: int, reason: str) -> None:
+        """A heartbeat was refused: the attempt is over, or another's, or somebody has just been at it."""
+        pk, _, sk = ref.partition("|")
+        item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
+        changed_ms = self._world.checks.ledger.changed_ms.get(ref, 0)
+        if item is None or item["status"] != "running" or item["token"] != token or item.get("handed_back") == token:
+            return
+        if process.met_failure or process.latest_ms() >= item.get("stop_at_ms", process.latest_ms() + 1):
+            return
+        if changed_ms < self._world.kernel.now_ms - _SOON_MS:
+            self._fail("bounded-attempts", f"{process.name}: a heartbeat of {ref} was {reason}, and it still runs")
+
     # --- what becomes of it -----------------------------------------------------------------------------------
 
     def ended(self, ref: str, token: int, status: str) -> None:
