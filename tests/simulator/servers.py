@@ -207,16 +207,16 @@ class _Work:
             )
             ended = self._patiently(process, call)
             self._check_filter(key, error_class, ended)
-            self._told(key, token, ended)
+            self._told(key, token, ended, has_succeeded=False)
             self._settle(process, ended)
             return
         ended = self._patiently(process, lambda: worker_calls.complete(process.ports, key, token))
-        self._told(key, token, ended)
+        self._told(key, token, ended, has_succeeded=True)
         self._settle(process, ended)
 
-    def _told(self, key: LedgerKey, token: int, ended: Ended | Declined | None) -> None:
+    def _told(self, key: LedgerKey, token: int, ended: Ended | Declined | None, *, has_succeeded: bool) -> None:
         if isinstance(ended, Ended):
-            self.world.checks.workers.ended(key.ref, token, ended.status)
+            self.world.checks.workers.ended(key.ref, token, has_succeeded=has_succeeded)
 
     def _check_filter(self, key: LedgerKey, error_class: str, ended: Ended | Declined | None) -> None:
         """A class of errors that the policy does not retry ends the run."""

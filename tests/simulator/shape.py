@@ -125,7 +125,7 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
 
 
 def _plain_shape(rng: Random, start_ms: int) -> Shape:
-    safety_ms = rng.choice((40, 60, 80, 120, 160, 200, 300, 500)) * SECOND_MS
+    safety_ms = rng.choice((40, 60, 80, 100, 120, 160, 240, 400)) * SECOND_MS
     slices = rng.choice((1, 1, 2))
     timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 3, 5))))
     jobs = tuple(_job(rng, start_ms, safety_ms, n) for n in range(rng.choice((0, 1, 1, 2, 3))))

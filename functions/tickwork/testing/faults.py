@@ -81,8 +81,8 @@ SPOTS: tuple[tuple[str, str, str], ...] = (
     *(("commit", table, "crash_after") for table in ("timers", "jobs")),
     *(("commit", table, "pause_after") for table in ("timers", "jobs", "leases", "leases")),
 )
-"""Where a hot spot may lie: one sort of call, to one table, that goes wrong in one way, and far more often than any call
-does otherwise. What has to be right after just that call is met by few histories else."""
+"""Where a hot spot may lie: one sort of call, to one table, that goes wrong in one way, far more often than any call does
+otherwise. What has to be right after just that call is met by few histories else."""
 
 CALL, COMMIT, RARE_COMMIT = "call", "commit", "rare_commit"
 RARE_TIMES = 10
@@ -145,8 +145,8 @@ class Faults:
         return rate is not None and rng.random() < rate
 
     def draw(self, rng: Random, kind: str, where: tuple[str, str] | None = None) -> str | None:
-        """The fault of one port call, mostly None: one draw for all classes, so that a call costs one. `where`: the call
-        and its table."""
+        """The fault of one port call, mostly None: one draw for all classes, so that a call costs one. `where`: which
+        call, to which table."""
         if where is not None and where == self.spot[:2] and self.strikes(rng, "hot_spot"):
             return self.spot[2]
         total, steps = self.tables[kind]

@@ -109,7 +109,7 @@ class ChainChecks:
             raise Violation("one-run", what)
 
     def _check_told_since(self, process: Process, before: Item | None, after: Item) -> None:
-        """A schedule is as old as its last change: no other change makes it younger, or what was missed is forgotten."""
+        """A schedule is as old as its last change: any other that makes it younger forgets what was missed."""
         since_ms = after.get("scheduled_since_ms", 0)
         if before is None or before["status"] != after["status"] or since_ms == before.get("scheduled_since_ms", 0):
             return

@@ -2,8 +2,9 @@
 
 A pending item that the cursors have passed must have been sent, or be in the care of the call that wrote it and that
 has not answered yet. Passed: it lies behind `done`, or behind the place that a window has noted in the minute after,
-not in the part of an outage's backlog that is still to be served, and not in what a set-aside row has still to serve. When that call answers, it must have been sent; when it died, it is
-the reconciler's, and the liveness phase sees to it that it is found.
+not in the part of an outage's backlog that is still to be served, and not in what a set-aside row has still to serve.
+When that call answers, it must have been sent; when it died, it is the reconciler's, and the liveness phase sees to it
+that it is found.
 """
 
 from __future__ import annotations
@@ -135,7 +136,9 @@ class CursorChecks:
         lease = self._world.tables.standing(LEASES, {"slice": slice_id})
         since_ms = self._world.kernel.now_ms - process.stood_until_ms
         stood_still = not since_ms or process.is_deceived
-        stood_still |= process.stood_in.startswith("send") and since_ms <= _SEND_MS  # in an earlier try of this very send
+        stood_still |= (
+            process.stood_in.startswith("send") and since_ms <= _SEND_MS
+        )  # in an earlier try of this very send
         if lease is None or stood_still or "clock_jump" in self._world.classes:
             return
         is_standing = lease["token"] == int(token)  # else somebody has it whose clock is ahead, and that is no wrong

@@ -99,7 +99,9 @@ class WaiterChecks:
         mine = f"~wait#{_due_ms(run):013d}#{hashlib.sha256(ref.encode()).hexdigest()[:16]}"
         older = [row for row in self._rows(resource) if row["slot"] < mine and row["ref"] != ref]
         if len(held) + sum(self._may_come(process, row) for row in older) < limit:
-            what = f"{process.name} found no slot of {resource} for {ref}: {len(held)} of {limit} held, {older} before it"
+            what = (
+                f"{process.name} found no slot of {resource} for {ref}: {len(held)} of {limit} held, {older} before it"
+            )
             raise Violation("bounded-concurrency", what)
 
     def _was_changed(self, process: Process, resource: str, since_ms: int) -> bool:

@@ -51,7 +51,9 @@ class WorkerChecks:
 
     # --- what workers are told --------------------------------------------------------------------------------
 
-    def answered(self, path: str, asked: list[dict[str, Any]], runs: list[dict[str, Any]], when: tuple[int, int]) -> None:
+    def answered(
+        self, path: str, asked: list[dict[str, Any]], runs: list[dict[str, Any]], when: tuple[int, int]
+    ) -> None:
         """An answer has arrived. `when`: its question was put, and it was given."""
         asked_ms, given_ms = when
         for one, run in zip(asked, runs, strict=True):
@@ -61,7 +63,7 @@ class WorkerChecks:
             elif path.endswith(":heartbeat"):
                 self._beat_failed(attempt, str(run.get("reason")))
             elif path.endswith(":complete") and run.get("accepted"):
-                self.ended(run["ref"], attempt[1], str(run["status"]))
+                self.ended(run["ref"], attempt[1], has_succeeded=one.get("outcome") == "succeeded")
 
     def unanswered(self, path: str, asked: list[dict[str, Any]]) -> None:
         """Nothing came, or a refusal of the whole call."""
@@ -85,7 +87,9 @@ class WorkerChecks:
             return
         now_ms = self._world.kernel.now_ms
         if now_ms > lease.until_ms + _STALE_MS:
-            self._fail("one-attempt-running", f"{attempt} goes on {now_ms - lease.until_ms} ms after its lease was over")
+            self._fail(
+                "one-attempt-running", f"{attempt} goes on {now_ms - lease.until_ms} ms after its lease was over"
+            )
         if (lease.failed >= _FAILED_MAX or lease.is_refused) and now_ms > lease.failed_at_ms + _STALE_MS:
             self._fail("one-attempt-running", f"{attempt} goes on after {lease.failed} heartbeats have failed")
 
@@ -125,14 +129,14 @@ class WorkerChecks:
 
     # --- what becomes of it -----------------------------------------------------------------------------------
 
-    def ended(self, ref: str, token: int, status: str) -> None:
-        """A worker was told that the end of its attempt is accepted: it is its own attempt that has ended so."""
+    def ended(self, ref: str, token: int, *, has_succeeded: bool) -> None:
+        """A worker was told that what it reports is accepted: it is its own attempt that has ended so."""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
         if item is None:
             return
-        if status == "succeeded":
-            if (item["status"], item["token"]) != (status, token):
+        if has_succeeded:
+            if (item["status"], item["token"]) != ("succeeded", token):
                 what = f"the success of attempt {token} of {ref} was accepted, which is {item['status']}"
                 self._fail("one-owner-effect", f"{what} by {item['token']}")
             return
