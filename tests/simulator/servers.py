@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.simulator.elements import BROKEN, FLAKY, retries_after
@@ -155,7 +156,8 @@ class _Work:
         """A start names the payload of somebody else: it is not handed out (tenant-wall)."""
         foreign = [str(one["payload_id"]) for one in self.world.tables.items(PAYLOADS)]
         for payload_id in [one for one in foreign if not one.startswith(f"{key.job_id}#")][:1]:
-            found = self._patiently(process, lambda: payloads.read_payload(process.ports, request.key, payload_id))
+            read = partial(payloads.read_payload, process.ports, request.key, payload_id)
+            found = self._patiently(process, read)
             self.world.expect("tenant-wall", found is None, f"a start of {key.ref} was given {payload_id}")
             self.world.seen["asked for another's payload"] += 1
 

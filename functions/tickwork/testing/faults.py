@@ -81,8 +81,8 @@ SPOTS: tuple[tuple[str, str, str], ...] = (
     *(("commit", table, "crash_after") for table in ("timers", "jobs")),
     *(("commit", table, "pause_after") for table in ("timers", "jobs", "leases", "leases")),
 )
-"""Where a hot spot may lie: one sort of call, to one table, that goes wrong in one way, far more often than any call does
-otherwise. What has to be right after just that call is met by few histories else."""
+"""Where a hot spot may lie: one sort of call, to one table, that goes wrong in one way, far more often than calls
+do otherwise. What has to be right after just that call is met by few histories else."""
 
 CALL, COMMIT, RARE_COMMIT = "call", "commit", "rare_commit"
 RARE_TIMES = 10

@@ -32,8 +32,8 @@ class RowChecks:
         self._late: dict[tuple[Process, str], set[str]] = defaultdict(set)
 
     def sent(self, process: Process, message: dict[str, Any]) -> None:
-        """What a window sends of the time before its cursor (a backlog, a row) takes a fifth of its slice's capacity, of
-        two seconds at most, and each of the two as much (F8). Of one-shots: the step of a chain may bring others."""
+        """What a window sends of the time before its cursor (a backlog, rows) takes a fifth of its slice's capacity, of
+        two seconds at most, each of the two as much (F8). Of one-shots: the step of a chain may bring others."""
         ref, (slice_id, _, _) = str(message["ref"]), str(message["dispatched_by"]).rpartition("#")
         if process.kind != "scanner" or "~" not in ref or message.get("retry_ref"):
             return

@@ -64,7 +64,7 @@ class WaiterChecks:
         run = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
         if message["dispatched_by"] != "slot" or run is None or run["status"] != "waiting":
             return
-        if message["attempt"] == run["attempt"] + 1 and not message.get("retry_ref"):
+        if message["attempt"] == run.get("attempt", 0) + 1 and not message.get("retry_ref"):
             what = f"{process.name} woke {message['ref']}, which waits for a retry, without naming it"
             raise Violation("bounded-concurrency", what)
 

@@ -1,5 +1,5 @@
-"""Checks on the production worker (W2, W3, W14): by what it was answered, it goes on exactly as long as its lease, gives
-up after two failed heartbeats and not for less, and reports only what is still its own.
+"""Checks on the production worker (W2, W3, W14): by what it was answered, it goes on exactly as long as its lease,
+gives up after two failed heartbeats and not for less, and reports only what is still its own.
 
 All instants are true time: a lease lasts from its answer, by what that says, and no clocks are compared.
 """
