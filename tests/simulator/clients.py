@@ -56,6 +56,7 @@ def request(world: World, call: Callable[[Process], None], *, again: bool, ask: 
             return
         except CallerError as error:
             world.seen[f"told {type(error).__name__}"] += 1
+            earlier.clear()  # it is told what stands in its way, and nothing of its earlier tries
         answered[0] = True
         world.checks.answered(process)
         world.checks.cursors.answered_for(process, earlier)

@@ -71,13 +71,16 @@ def draw_tight(seed: int) -> frozenset[str]:
     return frozenset(name for name, share in SHARES.items() if rng.random() < share)
 
 
+def bounds_of(name: str) -> list[Bound]:
+    """What is turned down in a set, and to what."""
+    of_flows = _OF_FLOWS.get(name, {}).items()
+    return [*_OF_CORE.get(name, ()), *((module, bound, value) for bound, value in of_flows for module in bounds(bound))]
+
+
 @contextmanager
 def tightened(sets: frozenset[str]) -> Iterator[None]:
     """The bounds of these sets, for the length of the block."""
-    wanted: list[Bound] = [bound for name in sorted(sets) for bound in _OF_CORE.get(name, ())]
-    for name in sorted(sets):
-        for bound, value in _OF_FLOWS.get(name, {}).items():
-            wanted += [(module, bound, value) for module in bounds(bound)]
+    wanted = [bound for name in sorted(sets) for bound in bounds_of(name)]
     standing = [(module, name, getattr(module, name)) for module, name, _ in wanted]
     audits = dict(passes.AUDITS)
     for module, name, value in wanted:

@@ -87,6 +87,8 @@ class World:
         self.port_calls = self.processes = self.ids = 0
         self.poisoned: set[str] = set()
         self.gone: set[str] = set()
+        self.beyond: set[str] = set()
+        """What was put where the last audit had passed: with days of some seconds, a repair may come so late."""
         self.fresh: list[str] = []
         self.garbled: dict[str, dict[str, Any]] = {}
         skew_ms = self.faults.skew_max_ms - self.faults.jump_ms

@@ -205,8 +205,7 @@ class SimSender:
         world = self._process.world
         world.seen["queue not there"] += 1
         if self._process.kind != "scanner":
-            for message in messages:
-                world.checks.refused(message.body)
+            world.checks.turned_away(self._process, [message.body for message in messages])
         return SendReport(tuple(range(len(messages))), why="simulated: there is no such queue", closed=True)
 
     def _accept(self, target: SimQueue, message: OutMessage, what: str) -> None:

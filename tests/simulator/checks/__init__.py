@@ -119,6 +119,14 @@ class Checks:
         message = json.loads(body)
         self.cursors.sent(message.get("retry_ref") or message["ref"])
 
+    def turned_away(self, process: Process, bodies: list[str]) -> None:
+        """There is no such queue: that is alarmed, and whoever met it goes no further along the chains of what he has
+        put. The reconciler does."""
+        for body in bodies:
+            self.refused(body)
+        for one in self.cursors.of(process):
+            self.cursors.sent(one.ref)
+
     def ticked(self, body: str) -> None:
         """A queue has taken a tick."""
         self.ticks.sent(body)

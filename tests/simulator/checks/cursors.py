@@ -9,6 +9,7 @@ that it is found.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -48,6 +49,8 @@ class CursorChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._unsent: dict[int, dict[str, Unsent]] = {n: {} for n in range(world.shape.slices)}
+        self._puts: Counter[tuple[Process, str]] = Counter()
+        """How many items of a job a process has put: one that follows a chain puts several."""
         self._granted: dict[tuple[Process, str], int] = {}
         """The last lease of each process on each slice: a write by the right of it may come late, when the process
         serves another slice already. Nothing is wrong with it while nobody else has taken the slice."""
@@ -68,6 +71,9 @@ class CursorChecks:
         pool = str(after["work"]["pool"]) if "work" in after else ""
         unsent = Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
         self._unsent[slice_no][ref] = unsent
+        self._puts[process, job_of(ref)] += 1
+        if lease is not None and unsent.second <= lease["audited_day"]:
+            self._world.beyond.add(ref)
         if lease is not None and self._is_passed(unsent, lease):
             self._put_behind(unsent)
 
@@ -164,7 +170,8 @@ class CursorChecks:
             for one in unsent.values():
                 if one.writer not in dead or lease is None or not self._is_passed(one, lease):
                     continue
-                if not self._waits_to_be_mended(one.ref) and not self._is_stepped(one.ref):
+                is_first = self._puts[one.writer, job_of(one.ref)] == 1
+                if is_first and not self._waits_to_be_mended(one.ref) and not self._is_stepped(one.ref):
                     what = f"{process.name} answered, and {one.ref} of {one.writer.name} behind the cursor was not sent"
                     raise Violation("cursor-honest", what)
 
@@ -178,6 +185,9 @@ class CursorChecks:
         """Whether its job or a calendar of it cannot be read: asking again is no help, the audit parks it."""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or {}
+        if "run_ref" in item:  # a retry goes by the job of its run
+            pk, _, sk = str(item["run_ref"]).partition("|")
+            item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or item
         garbled = [part for part in self._world.parts if part.name.startswith("garbled")]
         return any(part.touches(self._world, ref, item) for part in garbled)
 
@@ -221,6 +231,11 @@ class CursorChecks:
 
     def _lease(self, slice_no: int) -> Item | None:
         return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
+
+
+def job_of(ref: str) -> str:
+    """The job, or the one-shot, of an item."""
+    return ":".join(ref.partition("|")[2].split("#")[1:3])
 
 
 def _is_behind(unsent: Unsent, lease: Item) -> bool:

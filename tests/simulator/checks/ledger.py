@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
@@ -51,8 +50,8 @@ _WHAT = ("handler", "payload", "payload_id", "url", "lease_s")
 
 
 class LedgerChecks:
-    """`accepted` and `cancelled` are refs that a client was told about; `started_at_ms` first starts, by ref;
-    `held_until_ms` until when a worker was told that it holds an attempt, by run and token."""
+    """`accepted` and `cancelled` are refs that a client was told about; `started_at_ms` first starts, and `changed_ms`
+    last changes, by ref."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -66,7 +65,6 @@ class LedgerChecks:
         self.last_start: dict[str, tuple[int, int]] = {}
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
-        self.held_until_ms: dict[tuple[str, int], int] = {}
         self._given_up_ms: dict[tuple[str, int], int] = {}
         self._claims: dict[tuple[str, int], str] = {}
         self._carriers: dict[tuple[str, int], int] = {}
@@ -187,7 +185,6 @@ class LedgerChecks:
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""
         self._promised_ms[ref, token] = min(until_ms, self._given_up_ms.get((ref, token), until_ms))
-        self.held_until_ms[parse_ref(ref).run_id, token] = self._promised_ms[ref, token]
 
     def gave_up(self, ref: str, token: int, until_ms: int) -> None:
         """A worker gives a run back: it makes no use of it after that, whatever becomes of its call."""

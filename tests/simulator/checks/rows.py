@@ -23,6 +23,10 @@ _DISTANCE_S = {"pool": 30, "shard": 30, "job": 300, "jobs": 30, "all": 30}
 """Written out again: the longest that somebody who is back waits for the next try."""
 
 
+_SPARE_TIMES = 2
+"""What is put behind the cursor meanwhile is sent beside it."""
+
+
 class RowChecks:
     """`_set`: by process the slices whose next try it has moved."""
 
@@ -43,7 +47,7 @@ class RowChecks:
         late = self._late[process, slice_id]
         late.add(ref)
         capacity = process.ports.layout.slice_capacity_per_s
-        if len(late) > 2 * 2 * max(1, capacity // 5):
+        if len(late) > _SPARE_TIMES * 2 * 2 * max(1, capacity // 5):
             raise Violation("isolation", f"{process.name} sent {len(late)} late ones of {slice_id} at once")
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:

@@ -13,6 +13,7 @@ from tests.simulator.planted import (
     rows,
     slots,
     versions,
+    watched,
     window,
 )
 from tests.simulator.planted.bug import Bug, Patch
@@ -30,6 +31,7 @@ PLANTED = (
     *rows.BUGS,
     *versions.BUGS,
     *promises.BUGS,
+    *watched.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]
