@@ -116,6 +116,7 @@ def _new(ports: Ports, team: str, name: str, asked: Asked, version: int | None, 
         raise TooMany(
             f"team {team} has {pools.POOLS_PER_TEAM_MAX} pools", field="pool", remedy="use one of them, or delete some"
         )
+    registry.hold_team(ports, team)
     by, at_ms = actor.name, ports.clock.now_ms()
     pool = Pool(
         owner=team,
