@@ -12,7 +12,7 @@ from tickwork.core.access.actors import PLATFORM_TEAM, Actor
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
 from tickwork.core.access.teams import Team, TeamContent
-from tickwork.core.errors import AlreadyExists, Conflict, NotFound, VersionConflict
+from tickwork.core.errors import Conflict, NotFound, check_replaced
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Delete, Is, Item, Put
@@ -60,13 +60,11 @@ def put_team(ports: Ports, name: str, content: TeamContent, version: int | None,
         standing = None if item is None else Team.from_item(item)
         if standing is not None and standing.says(content):
             return standing
+        check_replaced(f"team {name}", None if standing is None else standing.version, version)
         now_ms = ports.clock.now_ms()
         if standing is None:
-            if version is not None:
-                raise NotFound(f"there is no team {name!r}", field="version", remedy="register it without a version")
             team = teams.registration(name, content, actor, now_ms)
         else:
-            _check_version(standing, version)
             team = teams.revision(standing, content, actor, now_ms)
         team, entry = recorded_team(ports, standing, team, "changed" if standing else "registered")
         if isinstance(commit(ports, teams.put_team(team), entry), Committed):
@@ -75,21 +73,6 @@ def put_team(ports: Ports, name: str, content: TeamContent, version: int | None,
             return team
         # Refused: somebody was first, or it was our own write whose reply was lost; reading it again tells.
     raise Conflict(f"team {name} was changed {PUT_TRIES_MAX} times meanwhile")
-
-
-def _check_version(standing: Team, version: int | None) -> None:
-    if version is None:
-        raise AlreadyExists(
-            f"team {standing.team} exists with other content (version {standing.version})",
-            field="version",
-            remedy="send the version you have read, to replace it",
-        )
-    if version != standing.version:
-        raise VersionConflict(
-            f"team {standing.team} is at version {standing.version}",
-            field="version",
-            remedy="read it again, and repeat your change on that version",
-        )
 
 
 def recorded_team(ports: Ports, before: Team | None, after: Team | None, action: str) -> tuple[Team, Put]:
