@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from tests.fuzz import world as fuzzed
 from tests.support.http import ApiUnderTest
 from tests.unit.access.test_teams import TARGET, World
 from tickwork.api.gate import KeyGate
@@ -83,3 +88,49 @@ def test_a_process_that_remembers_a_team_makes_nothing_of_it_once_it_is_deleted_
     assert world.api.call("DELETE", "/teams/payments")[0] == 200
     status, problem = ApiUnderTest(other_ports).call(*asked)
     assert (status, problem["type"]) == (422, "urn:tickwork:problem:unknown-team")
+
+
+LISTS = ("/runs", "/timers", "/jobs", "/audit", "/dead-letters", "/teams", "/calendars")
+
+
+@pytest.mark.parametrize("team", fuzzed.TEAMS)
+def test_no_cursor_of_a_list_has_anything_of_another_team(team: str) -> None:
+    """A page that is cut where others' things lie goes on behind one's own; base64 hides nothing."""
+    world = fuzzed.make()
+    api = ApiUnderTest(world.ports, KeyGate())
+    key = next(one["key"] for one in world.known["callers"] if (one["team"], one["role"]) == (team, "viewer"))
+    api.headers = {"authorization": f"Bearer {key}"}
+    (other,) = {*fuzzed.TEAMS} - {team}
+    lists = [
+        "/runs",
+        "/timers",
+        "/jobs",
+        "/audit",
+        "/dead-letters",
+        "/teams",
+        "/calendars",
+        f"/jobs/{team}:nightly/runs",
+    ]
+    cursors = 0
+    for path in lists:
+        for limit in ("1", "2", "7"):
+            query = {"limit": limit} | ({"team": team} if path.count("/") == 1 and path != "/teams" else {})
+            for _ in range(100):
+                status, answer = api.call("GET", path, **query)
+                assert status == 200, answer
+                assert other not in json.dumps(answer)
+                if (cursor := answer["cursor"]) is None:
+                    break
+                cursors += 1
+                assert other not in base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode(), path
+                query["cursor"] = cursor
+            else:
+                raise AssertionError(f"{path} does not end")
+    assert cursors > 30
+
+
+def test_the_platform_pages_through_all_teams() -> None:
+    api = ApiUnderTest(fuzzed.make().ports)
+    first = api.call("GET", "/teams", limit="1")[1]
+    second = api.call("GET", "/teams", limit="1", cursor=first["cursor"])[1]
+    assert [one["team"] for one in first["teams"] + second["teams"]] == [*fuzzed.TEAMS]

@@ -5,6 +5,7 @@ Protects: a team is replaced by who has read it as it stands; adopting registers
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tickwork.core.access import teams
@@ -19,7 +20,7 @@ from tickwork.core.ledger.writes import Absent, Committed, Delete, Is, Item, Put
 from tickwork.flows.access import registry
 from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import pages
+from tickwork.flows.ledger.reading import pages, read_many
 from tickwork.ports import Ports
 
 PUT_TRIES_MAX = 3
@@ -37,10 +38,19 @@ def get_team(ports: Ports, team: str) -> Team:
     return Team.from_item(item)
 
 
-def list_teams(ports: Ports, *, limit: int, after: str | None) -> tuple[list[Team], str | None]:
-    """A page of the teams that the caller reaches, by name, and the name to go on after."""
-    page = ports.store.query(TEAMS, teams.REGISTERED, _FIRST, _LAST, limit=limit, after=after)
-    return [team for item in page.items if (team := _readable(ports, item)) is not None], page.more
+def list_teams(
+    ports: Ports, *, limit: int, after: str | None, of: Collection[str] | None = None
+) -> tuple[list[Team], str | None]:
+    """A page of teams by name, and the name to go on after. `of`: of these alone, which are few; None: of all. What
+    goes on behind the wall would be the name of whoever comes next (tenant-wall)."""
+    if of is not None:
+        names = sorted(name for name in of if name > (after or ""))
+        items = read_many(ports, TEAMS, [teams.team_key(name) for name in names[:limit]])
+        more = names[limit - 1] if len(names) > limit else None
+    else:
+        page = ports.store.query(TEAMS, teams.REGISTERED, _FIRST, _LAST, limit=limit, after=after)
+        items, more = [*page.items], page.more
+    return [team for item in items if item is not None and (team := _readable(ports, item)) is not None], more
 
 
 def _readable(ports: Ports, item: Item) -> Team | None:
