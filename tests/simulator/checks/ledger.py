@@ -9,6 +9,7 @@ from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
+from tickwork.core.runs.endings import retry_key
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ class LedgerChecks:
             return  # of a job that was made anew since
         if item.get("status") == "waiting" and "put_off" in item:
             return  # its start was put off: a message of its own brings the same attempt
+        if item.get("status") == "waiting" and not message.get("retry_ref") and self._is_to_come(ref, item):
+            return  # sent anew while the attempt before was running, by whoever woke it
         needed_from = {
             "pending": 1,
             "waiting": item.get("attempt", 0) + 1,
@@ -178,6 +181,11 @@ class LedgerChecks:
         if attempt >= needed_from.get(str(item.get("status")), attempt + 1):
             what = f"{process.name} deleted the message of attempt {attempt} of {ref}, which is {item['status']}"
             raise Violation("no-lost-timer", what)
+
+    def _is_to_come(self, ref: str, item: Item) -> bool:
+        """Whether the message of a waiting run's next attempt is still to be sent: its retry item is pending."""
+        key = retry_key(parse_ref(ref), item["retry_at_ms"], item["attempt"] + 1)
+        return (self._world.tables.standing(TIMERS, key.as_item()) or {}).get("status") == "pending"
 
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""
