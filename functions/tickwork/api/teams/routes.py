@@ -35,8 +35,9 @@ def put_team(call: Call[TeamIn, NoQuery]) -> tuple[int, TeamShown]:
 
     Who is a team, and its weight and quotas, is the platform's to say; all else the team's owner's.
     """
-    content = _content(call)
-    return 200, _view(teams.put_team(call.ports, call.path["team"], content, call.body.version, call.actor))
+    content, shows = _content(call), call.body.viewers_see_payloads
+    team = teams.put_team(call.ports, call.path["team"], content, call.body.version, call.actor, shows=shows)
+    return 200, _view(team)
 
 
 def get_team(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
@@ -141,6 +142,7 @@ def _view(team: Team, standings: Sequence[Standing] = ()) -> TeamShown:
         "weight": team.weight,
         "quotas": quotas,
         "shared": [{"resource": one.resource, "teams": list(one.teams)} for one in team.shared],
+        "viewers_see_payloads": not team.hides_payloads,
         "created_at": iso_ms(team.created_at_ms),
         "created_by": team.created_by,
         "changed_at": iso_ms(team.changed_at_ms),

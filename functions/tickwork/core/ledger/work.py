@@ -76,6 +76,8 @@ class Work(Record):
     sign_off: Mapping[str, str] | None = None
     """Who took it upon them, and why, that an `unsafe` job may be lost."""
     side_effects: tuple[str, ...] = ()
+    secret_fields: tuple[str, ...] = ()
+    """Paths in the payload whose values no answer shows (`access.hiding`)."""
     certificate: Mapping[str, str] | None = None
     """Which code was shown to make a double delivery harmless, and when."""
     resources: tuple[Resource, ...] = field(default=(), metadata=spelled(Spelling(("resources",), _counts, _resources)))
@@ -92,6 +94,7 @@ class Work(Record):
             payload=None if self.payload is None else canonical_text(self.payload),
             retry=retry,
             side_effects=_as_set(self.side_effects),
+            secret_fields=_as_set(self.secret_fields),
             resources=tuple(sorted(self.resources, key=lambda one: one.name)),
         )
 

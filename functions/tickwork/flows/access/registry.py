@@ -59,6 +59,13 @@ def _may_create(ports: Ports, team: str) -> bool:
     return registered is not None or refused is None
 
 
+def hides_payloads(ports: Ports, team: str) -> bool:
+    """Whether viewers of a team see no payloads. Of one that is not registered, nobody has ever said so. A table that
+    is busy is told as such: nothing is shown for it."""
+    (item,) = read(ports, [teams.team_key(team)])
+    return item is not None and item.get("hides_payloads", False) is not False
+
+
 def note_unregistered(ports: Ports, names: Iterable[str]) -> None:
     """Note those of these teams that are not registered, for `adopt`: by who has created something of theirs, or walks
     over what there is."""

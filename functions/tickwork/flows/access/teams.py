@@ -62,12 +62,17 @@ def _readable(ports: Ports, item: Item) -> Team | None:
         return None
 
 
-def put_team(ports: Ports, name: str, content: TeamContent, version: int | None, actor: Actor) -> Team:
-    """Register a team (`version` None), or replace the version that the caller has read. The same content again is a
-    no-op. Forbidden, AlreadyExists, NotFound, or VersionConflict when somebody else has changed it."""
+def put_team(
+    ports: Ports, name: str, content: TeamContent, version: int | None, actor: Actor, *, shows: bool | None = None
+) -> Team:
+    """Register a team (`version` None), or replace the version that the caller has read. `shows`: whether its viewers
+    see payloads (None: as it is, and of a new team they do not). The same content again is a no-op. Forbidden,
+    AlreadyExists, NotFound, or VersionConflict when somebody else has changed it."""
     for _ in range(PUT_TRIES_MAX):
         item = ports.store.get(TEAMS, teams.team_key(name))
         standing = None if item is None else Team.from_item(item)
+        hides = (standing is None or standing.hides_payloads) if shows is None else not shows
+        content = replace(content, hides_payloads=hides)
         if standing is not None and standing.says(content):
             return standing
         check_replaced(f"team {name}", None if standing is None else standing.version, version)
