@@ -20,7 +20,7 @@ from tickwork.api.gate import Gate, OpenGate, acting_of
 from tickwork.api.routing import AnyRoute, Call
 from tickwork.api.table import ROUTES
 from tickwork.core.access.actors import Actor
-from tickwork.core.errors import CallerError, WorldError
+from tickwork.core.errors import CallerError, WorldError, told_error, told_way
 from tickwork.ports import Ports
 
 _SIGNS_OF_PATHS = "/%:|,;=+&$@!*'()<>[]{}^ "
@@ -96,7 +96,8 @@ def _handle_errors(app: _Resolver, ports: Ports) -> None:
 
     def ours(error: Exception) -> Response[str]:
         ports.signals.count("api.internal_errors_total")
-        ports.signals.log("request_failed", error=repr(error), path=app.current_event.path)
+        path, way = app.current_event.path, told_way(error)
+        ports.signals.log("request_failed", error=told_error(error), path=path, traceback=way)
         return problems.of_bug()
 
     answers: dict[type[Exception], Callable[..., Response[str]]] = {

@@ -79,7 +79,7 @@ class WorkIn(Body):
 
     team: Text
     target: TargetIn
-    payload: Any = None
+    payload: Any = Field(default=None, repr=False)
     lease_s: LeaseS = 60
     retry_policy: RetryIn = RetryIn()
     max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)

@@ -10,6 +10,8 @@ Expected *outcomes* (a refused condition, a lease held by another) are return va
 
 from __future__ import annotations
 
+import traceback
+
 
 class TickworkError(Exception):
     """The base of every tickwork error."""
@@ -214,3 +216,28 @@ class Unsent(WorldError):
 
 class InvariantViolated(TickworkError):
     """The service broke a promise of its own. Never caught."""
+
+
+# --- what a log says of an error --------------------------------------------------------------------------------
+
+CAUSES_MAX = 10
+"""Of an error: each may have one of its own."""
+
+
+def told_error(error: BaseException) -> str:
+    """What a log says of an error that nobody expected. The text of one that is neither ours nor a service's may quote
+    whatever was being worked on, a payload too: of such a one its kind alone is told, and its way by `told_way`."""
+    has_said_so = isinstance(error, TickworkError | OSError) or isinstance(getattr(error, "response", None), dict)
+    return repr(error) if has_said_so else type(error).__name__
+
+
+def told_way(error: BaseException) -> str:
+    """The lines of code that an error came by, and its causes, without their texts."""
+    told: list[str] = []
+    one: BaseException | None = error
+    for _ in range(CAUSES_MAX):
+        if one is None:
+            break
+        told.append("".join([*traceback.format_tb(one.__traceback__), told_error(one)]))
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return "\n\nafter ".join(told)

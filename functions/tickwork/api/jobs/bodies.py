@@ -42,7 +42,7 @@ class JobChangeIn(Body):
     version: int = Field(ge=1, le=10**9)
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
-    payload: Any = None
+    payload: Any = Field(default=None, repr=False)
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
     max_duration_s: Any = None

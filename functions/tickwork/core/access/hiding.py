@@ -7,6 +7,7 @@ shown; and no mask is ever stored, for it stands for the value that it hides, or
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -121,3 +122,37 @@ def refuse_masks(payload: Any, path: str) -> None:
     """InvalidField when a payload that takes no other's place has a mask."""
     if found := masks_in(payload, path):
         raise stray_mask(found[0])
+
+
+TOLD_CHARS_MIN = 4
+"""A value that is shorter stands in any text by chance, and says nothing."""
+
+
+def without_values(text: str, payload: Any) -> str:
+    """A text of somebody who was sent a payload, without what is in it: he may have sent it back."""
+    told = {str(one) for one in _values(payload) if not isinstance(one, bool) and one is not None}
+    # As it is, and as it stands in JSON. The longest first: what is in it goes with it.
+    written = {form for one in told for form in (one, json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1])}
+    for one in sorted((one for one in written if len(one) >= TOLD_CHARS_MIN), key=len, reverse=True):
+        text = _without_beginning(text.replace(one, MASK), one)
+    return text
+
+
+def _without_beginning(text: str, value: str) -> str:
+    """A text that was cut may end in the middle of a value."""
+    if value[:TOLD_CHARS_MIN] in text:
+        for length in range(min(len(value), len(text)), TOLD_CHARS_MIN - 1, -1):
+            if text.endswith(value[:length]):
+                return text[:-length] + MASK
+    return text
+
+
+def _values(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from _values(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _values(one)
+    else:
+        yield value

@@ -56,6 +56,13 @@ def _resources(item: Item) -> tuple[Resource, ...]:
     return tuple(Resource(name, count) for name, count in counts)
 
 
+def _payload(value: object) -> str | None:
+    """JSON text. What else somebody has put there is not told: it is a payload all the same."""
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError("the payload is no text")
+
+
 def _as_set(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
@@ -66,7 +73,7 @@ class Work(Record):
 
     pool: str
     handler: str
-    payload: str | None = None
+    payload: str | None = field(default=None, repr=False, metadata={"read": _payload})
     payload_id: str | None = None
     lease_s: int = 60
     retry: RetryPolicy = _DEFAULT_RETRY
