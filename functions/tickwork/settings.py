@@ -26,6 +26,7 @@ _PATTERNS = {
     "prefix": re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?"),
     "cell": re.compile(r"[a-z0-9-]{1,20}"),
     "pools": re.compile(r"[a-z0-9-]+(,[a-z0-9-]+)*"),
+    "kms_key_arn": re.compile(r"(?:arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,60})?"),
 }
 _RANGES = {
     "shards": (1, 9_999),
@@ -73,6 +74,9 @@ class Settings:
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
     """Which IAM callers, and whose tokens, act for which team: see `parse_rules`, `parse_issuer` in `core.access`."""
+    kms_key_arn: str = ""
+    """A key of KMS, by its ARN and not by an alias: what is stored and queued is encrypted with it. Empty: with AWS's
+    own keys."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -210,7 +214,8 @@ class Environment:
     require_certificates: bool = False
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
-    """These five: see `Settings`."""
+    kms_key_arn: str = ""
+    """These six: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:
@@ -238,6 +243,7 @@ class Environment:
             require_certificates=self.require_certificates,
             principals=self.principals,
             oidc=self.oidc,
+            kms_key_arn=self.kms_key_arn,
         )
 
 
