@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
@@ -23,6 +23,9 @@ from tickwork.core.access.actors import Actor
 from tickwork.core.errors import CallerError, WorldError, told_error, told_way
 from tickwork.ports import Ports
 
+_SIGNS_OF_PATHS = "/%:|,;=+&$@!*'()<>[]{}^ "
+"""What stays as it is in a path before its route is looked for. A part is decoded where it is read."""
+
 
 class _Resolver(APIGatewayHttpResolver):
     """A resolver that keeps the request it is at in itself. The base class keeps it for all resolvers of a process
@@ -31,8 +34,8 @@ class _Resolver(APIGatewayHttpResolver):
     _event: APIGatewayProxyEventV2
 
     def resolve(self, event: Any, context: Any) -> dict[str, Any]:
-        # A run's ref has signs that the base class takes for none of a path, and that a gateway hands on as they are.
-        event = {**event, "rawPath": event["rawPath"].replace("#", "%23")}
+        # The base class takes few signs for those of a part of a path; a gateway hands on all of them as they are.
+        event = {**event, "rawPath": quote(event["rawPath"], safe=_SIGNS_OF_PATHS, errors="replace")}
         self._event = APIGatewayProxyEventV2(event)
         return super().resolve(event, context)
 
@@ -110,4 +113,4 @@ def _handle_errors(app: _Resolver, ports: Ports) -> None:
 
     @app.not_found
     def no_route(_: NotFoundError) -> Response[str]:
-        return problems.of_no_route(app.current_event.http_method, app.current_event.path)
+        return problems.of_no_route(app.current_event.http_method, unquote(app.current_event.path))

@@ -89,6 +89,25 @@ class VersionConflict(CallerError):
     slug = "version-conflict"
 
 
+def check_replaced(what: str, standing: int | None, version: int | None) -> None:
+    """Who replaces something as a whole names the version that he has read, and who makes it names none. NotFound,
+    AlreadyExists or VersionConflict when that is not how it stands (`standing` None: it is not there)."""
+    if standing is None and version is not None:
+        raise NotFound(f"there is no {what}", field="version", remedy="create it without a version")
+    if standing is not None and version is None:
+        raise AlreadyExists(
+            f"{what} exists with other content (version {standing})",
+            field="version",
+            remedy="send the version you have read, to replace it",
+        )
+    if standing != version:
+        raise VersionConflict(
+            f"{what} is at version {standing}",
+            field="version",
+            remedy="read it again, and repeat your change on that version",
+        )
+
+
 class TooLate(CallerError):
     """The run has started or ended; it cannot be changed any more."""
 

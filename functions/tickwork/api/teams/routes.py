@@ -59,7 +59,8 @@ def test_routes(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
 def list_teams(call: Call[NoBody, TeamsQuery]) -> tuple[int, TeamsPage]:
     """The registered teams, by name: of a team's credential that team alone."""
     query = call.query
-    found, more = teams.list_teams(call.ports, limit=query.limit, after=_after(query.cursor))
+    own = call.actor.teams if call.actor.is_walled else None
+    found, more = teams.list_teams(call.ports, of=own, limit=query.limit, after=_after(query.cursor))
     return 200, {"teams": [_view(team) for team in found], "cursor": to_cursor(more)}
 
 
