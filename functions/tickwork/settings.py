@@ -75,8 +75,7 @@ class Settings:
     oidc: str = ""
     """Which IAM callers, and whose tokens, act for which team: see `parse_rules`, `parse_issuer` in `core.access`."""
     kms_key_arn: str = ""
-    """A key of KMS, by its ARN and not by an alias: what is stored and queued is encrypted with it. Empty: with AWS's
-    own keys."""
+    """The key of KMS, by its ARN, with which what is stored and queued is encrypted. Empty: with AWS's own."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -230,21 +229,9 @@ class Environment:
         self.settings()
 
     def settings(self) -> Settings:
-        return Settings(
-            prefix=f"tickwork-{self.name}",
-            shards=self.shards,
-            shards_before=self.shards_before,
-            slices=self.slices,
-            pools=",".join(self.pools),
-            retention_days=self.retention_days,
-            audit_days=self.audit_days,
-            slice_capacity_per_s=self.slice_capacity_per_s,
-            log_one_in=self.log_one_in,
-            require_certificates=self.require_certificates,
-            principals=self.principals,
-            oidc=self.oidc,
-            kms_key_arn=self.kms_key_arn,
-        )
+        own = {field.name for field in fields(self)} - {"pools"}
+        same = {field.name: getattr(self, field.name) for field in fields(Settings) if field.name in own}
+        return Settings(prefix=f"tickwork-{self.name}", pools=",".join(self.pools), **same)
 
 
 ENVIRONMENTS: dict[str, Environment] = {
