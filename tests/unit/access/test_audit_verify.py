@@ -364,6 +364,20 @@ def test_many_entries_take_several_seals_and_each_entry_stands_in_one(monkeypatc
     assert desk.found() == []
 
 
+def test_an_entry_of_midnight_is_of_the_day_that_begins_and_stands_in_one_seal() -> None:
+    desk = Desk()
+    midnight_ms = (desk.ports.clock.now_ms() // DAY_MS + 1) * DAY_MS
+    for at_ms in (midnight_ms - 1, midnight_ms, midnight_ms + 1):
+        desk.ports.clock.sleep_ms(at_ms - desk.ports.clock.now_ms() - SECOND_MS)
+        desk.do("POST", "/jobs", {**JOB, "name": f"job-{at_ms}"})
+    assert [item["at_ms"] - midnight_ms for item in desk.entries()] == [-1, 0, 1]
+    desk.ports.clock.sleep_ms(2 * HOUR_MS)
+    seal_audit(desk.ports, Repairs(), deadline_in(desk.ports, 60_000))
+    assert [len(seal.lines) for seal in desk.seals()] == [1]
+    desk.seal()
+    assert [len(seal.lines) for seal in desk.seals()] == [1, 2]
+
+
 class _Dies(BaseException):
     pass
 
