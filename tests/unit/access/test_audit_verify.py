@@ -12,16 +12,18 @@ from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
 from tickwork.core.access import seals
 from tickwork.core.access.entries import digest_of
-from tickwork.core.access.seals import Line, Seal, Sealed
+from tickwork.core.access.seals import Line, Seal, Sealed, move_sealed
 from tickwork.core.errors import OutcomeUnknown, Throttled
 from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS
 from tickwork.core.ledger.keys import seal_place
 from tickwork.core.ledger.tables import AUDIT, CALENDARS, JOBS, KEYS, PASSES, TEAMS
-from tickwork.core.ledger.writes import Anyway, Delete, Item, Put
+from tickwork.core.ledger.writes import Anyway, Committed, Delete, Item, Put
 from tickwork.flows.audit import sealing
+from tickwork.flows.audit.findings import VerifyPlace
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.audit.sealing import seal_audit
+from tickwork.flows.audit.verifying import verify_audit
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
 
@@ -376,6 +378,31 @@ def test_an_entry_of_midnight_is_of_the_day_that_begins_and_stands_in_one_seal()
     assert [len(seal.lines) for seal in desk.seals()] == [1]
     desk.seal()
     assert [len(seal.lines) for seal in desk.seals()] == [1, 2]
+
+
+def test_who_has_read_a_teams_row_before_another_moved_it_moves_it_no_more() -> None:
+    """Also where the other had nothing to seal, so that the head is the same."""
+    store = MemoryStore()
+    row = Sealed("payments", "main")
+    store.commit([row.first_row()])
+    moved = replace(row, through_ms=2 * DAY_MS)
+    assert isinstance(store.commit([move_sealed(row, moved)]), Committed)
+    assert not isinstance(store.commit([move_sealed(row, replace(row, through_ms=DAY_MS))]), Committed)
+
+
+def test_a_thing_whose_last_entry_expires_while_it_is_verified_is_not_missed(desk: Desk) -> None:
+    desk.ports.store.commit([Delete(JOBS, {"job_id": "payments:nightly"}, TEST)])
+    query = desk.ports.store.query
+
+    def expires(table: Any, partition: str, *asked: Any, **how: Any) -> Any:
+        if partition == STREAM:
+            for item in desk.entries(STREAM):
+                desk.drop(item)
+        return query(table, partition, *asked, **how)
+
+    desk.ports.store.query = expires  # type: ignore[method-assign]
+    page = verify_audit(desk.ports, "payments", VerifyPlace("entries"))
+    assert [one for one in page.findings if one.detail.startswith("the thing is not there")] == []
 
 
 class _Dies(BaseException):
