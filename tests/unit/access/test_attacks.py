@@ -14,8 +14,11 @@ from tests.support.http import ApiUnderTest
 from tests.unit.access.test_teams import TARGET, World
 from tickwork.api.gate import KeyGate
 from tickwork.core.access import teams as records
+from tickwork.core.instants import iso
 from tickwork.core.ledger.writes import Delete
 from tickwork.flows.access import registry
+from tickwork.flows.audit import history
+from tickwork.flows.ledger.merging import Bound
 
 
 class MeanwhileAtDeletion:
@@ -134,3 +137,38 @@ def test_the_platform_pages_through_all_teams() -> None:
     first = api.call("GET", "/teams", limit="1")[1]
     second = api.call("GET", "/teams", limit="1", cursor=first["cursor"])[1]
     assert [one["team"] for one in first["teams"] + second["teams"]] == [*fuzzed.TEAMS]
+
+
+@pytest.mark.parametrize("path", ["/runs", "/timers"])
+@pytest.mark.parametrize("own", ["aaa", "zzz"])
+@pytest.mark.parametrize("bound", [(3, 20), (6, 60)])
+def test_a_list_that_is_cut_among_others_items_names_none_of_them_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, path: str, own: str, bound: tuple[int, int]
+) -> None:
+    """Little of the team's own for minutes, and of another team three timers in each second: a page that may read no
+    further stops between those."""
+    monkeypatch.setattr(history, "Bound", lambda: Bound(*bound))
+    world = World()
+    target, delays = {"pool": "default", "handler": "h"}, (5, 70, 71, 130)
+    for delay in delays:
+        assert world.api.call("POST", "/timers", {"team": own, "delay_s": delay, "target": target})[0] == 201
+    asked = [{"team": "mmm", "delay_s": one // 3, "target": target} for one in range(450)]
+    for first in range(0, len(asked), 100):
+        assert world.api.call("POST", "/timers:batch", {"timers": asked[first : first + 100]})[0] in (200, 201)
+    if path == "/runs":
+        world.ports.clock.sleep_ms(160_000)
+    api, found, cuts = world.as_role("viewer", own), [], 0
+    query = {"team": own, "limit": "50"} | (
+        {"since": iso(world.ports.clock.now_ms() - 300_000)} if path == "/runs" else {}
+    )
+    for _ in range(400):
+        answer = api.call("GET", path, **query)[1]
+        found += [one["job_id"] if path == "/runs" else one["timer_id"] for one in answer[path[1:]]]
+        assert "mmm" not in json.dumps(answer)
+        if (cursor := answer["cursor"]) is None:
+            break
+        cuts += 1
+        assert "mmm" not in base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        query["cursor"] = cursor
+    assert len(found) == len(set(found)) == len(delays)
+    assert cuts > 0
