@@ -42,7 +42,7 @@ from tickwork.flows.runs import cancelling, dead_letters, paging, timers, worker
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 11
+VERSION = 12
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -53,6 +53,7 @@ FULL = Work(
     retry=RetryPolicy(3, 10, 600, 0, ("ValueError",), ("OSError", "KeyError")),
     max_duration_s=900,
     side_effects=("email", "payment"),
+    secret_fields=("card.number", "day"),
     certificate={"source_sha256": "a" * 64, "verified_at": "2026-10-30T00:00:00Z"},
     resources=(Resource("reporting-db", 2), Resource("mail", 1)),
 )
@@ -94,7 +95,12 @@ def _keys(world: World) -> None:
     KnownKeys().actor_of(world.ports, text)
     by_ann = replace(world.ports, acting=acting(LOCAL, "127.0.0.1", "curl", "request-1"))
     (made,) = timers.create_timers(
-        by_ann, [timers.NewTimer("shop", world.clock.now_ms() + DAY_MS, Work("default", "job"))]
+        by_ann,
+        [
+            timers.NewTimer(
+                "shop", world.clock.now_ms() + DAY_MS, Work("default", "job", '{"pin":1}', secret_fields=("pin",))
+            )
+        ],
     )
     timers.cancel_timer(by_ann, made.run.key.job_id)
     with call_on_many(by_ann, "timers.cancelled", {"shop": {"timers": 2}}) as counted:

@@ -48,6 +48,7 @@ class TeamShown(TypedDict):
     weight: int
     quotas: QuotasShown
     shared: list[SharedShown]
+    viewers_see_payloads: bool
     created_at: Moment
     created_by: str
     changed_at: Moment
