@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
