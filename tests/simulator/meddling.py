@@ -33,12 +33,13 @@ _DECIDERS = frozenset({"scanner", "reconciler", "api", "worker", "pusher"})
 
 
 class Meddler:
-    """Draws from a generator of its own: a seed that has none has the history that it had before there was one."""
+    """Draws from a generator of its own: a seed that has none has the history that it had before there was one. In a
+    world made by hand nobody comes by."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, comes_by: bool) -> None:
         self._world = world
         self._rng = Random(f"meddler {world.seed}")
-        self._rate = self._rng.choice(_RATES) if self._rng.random() < SHARE else 0.0
+        self._rate = self._rng.choice(_RATES) if self._rng.random() < SHARE and comes_by else 0.0
         self._left = _ACTS_MAX
 
     def looked_at(self, process: Process, table: Table, items: list[Item]) -> None:

@@ -96,7 +96,7 @@ class World:
         self.host_skews_seen_ms = [{skew_ms} for skew_ms in self.host_skews_ms]
         self.slices_seen: list[set[str]] = [set() for _ in self.host_skews_ms]
         self.checks = Checks(self)
-        self.meddler = Meddler(self)
+        self.meddler = Meddler(self, comes_by=shape is None)
         self.pools = (POOL, *pools_of(self.shape.elements))
         self.sessions: dict[str, Session] = {}
         self.queues: dict[str, SimQueue] = make_queues(self)
