@@ -55,7 +55,8 @@ class WorkShown(TypedDict):
     payload_id: NotRequired[str]
     """Where a payload of more than 400 bytes is kept: that is not shown."""
     payload_hidden: NotRequired[bool]
-    """There is a payload, and the team does not show it to its viewers."""
+    """There is a payload, of which nothing is shown: the team does not show it to its viewers, or it is kept apart, and
+    has `secret_fields`."""
     secret_fields: NotRequired[list[str]]
     masked: NotRequired[list[str]]
     """Where this answer has `***masked***`: sent back as it is in the same place, it changes nothing."""
