@@ -36,7 +36,7 @@ from tickwork.core.ledger import items
 from tickwork.core.ledger.items import Record, Unreadable
 from tickwork.core.ledger.keys import LedgerKey, is_wait_place, parse_ref
 from tickwork.core.ledger.messages import ReadyMessage, Tick, read_ready
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Retry, Run, Stands
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item, Update
 from tickwork.core.runs import cancellations, endings, replays, slots
@@ -146,6 +146,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         handed_back=7,
         interrupted=2,
         definition=3,
+        stands_for=Stands(64, 1_024, "02931"),
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{
             name: name

@@ -23,8 +23,8 @@ WINDOW_S = 20
 it, short enough that what a process that has died has borrowed is missed for seconds only."""
 STRICT_S = 20
 """How long a process goes on asking for each create after it has seen the second's counter run low."""
-TELLS_AFTER = 100
-"""Creates that a process makes before it tells of them: a unit for so many is 1% of a create."""
+TELLS_AFTER = 150
+"""Creates that a process makes before it tells of them: a unit for so many is 0.7% of a create."""
 FREE_PARTS, FREE_MIN = 64, 7
 """A process lets a part of the quota through in a second unasked, and some creates at the least: what comes to it by
 chance alone when many processes share a team's creates evenly. Never more than half of the quota."""
@@ -165,8 +165,16 @@ def next_step(pace: Pace, quota: int, count: int, now_s: int) -> Step:
     extra = 0 if is_strict else _wanted(pace, quota, count)
     if extra:
         return Lend(extra, max(0, pace.untold))
-    chunk = quota // TAKEN_PARTS if is_strict else max(free(quota) // 2, pace.busiest_before - pace.passed)
-    return Take(max(count - unasked, chunk, 1), max(0, pace.made - pace.told - pace.rate))
+    return Take(
+        max(count - unasked, _chunk(pace, quota, is_strict=is_strict)), max(0, pace.made - pace.told - pace.rate)
+    )
+
+
+def _chunk(pace: Pace, quota: int, *, is_strict: bool) -> int:
+    """How many tokens to take at once: of a calm team so many that few takings do for the second."""
+    if is_strict:
+        return max(1, quota // TAKEN_PARTS)
+    return max(1, free(quota) // 2, pace.passed // 2, pace.busiest_before - pace.passed)
 
 
 def _unasked(pace: Pace, quota: int, *, is_strict: bool) -> int:

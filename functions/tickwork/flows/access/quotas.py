@@ -165,7 +165,7 @@ def _held(ports: Ports, team: str, quotas: Quotas, sizes: Sequence[tuple[int, in
     except WorldError as caught:
         error = caught
     not_counted(ports, team, error)
-    return _all(uncounted, team, sizes)
+    return Plan((None,) * len(sizes), uncounted.get(team, Uncounted()))
 
 
 _LIMITS = ("pending_timers", "payload_bytes")
@@ -192,14 +192,6 @@ def _near(quotas: Quotas, known: Held) -> list[Near]:
 
 def is_near(used: int, value: int) -> bool:
     return used * 100 >= value * NEAR_PERCENT
-
-
-def _all(uncounted: dict[str, Uncounted], team: str, sizes: Sequence[tuple[int, int]]) -> Plan:
-    """All of them, to be counted when the counter can be had."""
-    before = uncounted.get(team, Uncounted())
-    timers, size = before.timers + len(sizes), before.payload_bytes + sum(one for one, _ in sizes)
-    uncounted[team] = Uncounted(timers, size)
-    return Plan((None,) * len(sizes), uncounted[team])
 
 
 def take_back(ports: Ports, team: str, stands: Sequence[Stands | None]) -> None:
