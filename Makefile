@@ -83,7 +83,7 @@ process: $(VENV)/.dev $(MINISTACK)/.made ## Tests that kill -9 tickwork's own pr
 	$(BIN)/pytest tests/process
 
 .PHONY: test
-test: lint types unit protocol conformance sim sim-tests scenarios actions process install-test docs-test hostile deployed-tests ## All tests (README command 2); the deployed ones where Node is present
+test: lint types unit protocol conformance sim sim-tests scenarios actions process install-test docs-test hostile fuzz-sample deployed-tests ## All tests (README command 2); the deployed ones where Node is present
 
 .PHONY: deployed-tests
 deployed-tests:
@@ -99,7 +99,7 @@ lock: $(VENV)/.dev ## Resolve the lock files anew (needs uv: pip install uv)
 	for extra in lambda local dev; do \
 		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 			--extra $$extra pyproject.toml -o requirements/$$extra.lock || exit 1; done
-	for own in chaos peers; do \
+	for own in chaos fuzz peers; do \
 		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 			requirements/$$own.in -o requirements/$$own.lock || exit 1; done
 	uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \

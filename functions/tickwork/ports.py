@@ -105,7 +105,7 @@ class Store(Protocol):
 class OutMessage:
     """A message to send; visible after `delay_s` (0 to 900). `group` spreads turns among tenants."""
 
-    body: str
+    body: str = field(repr=False)
     delay_s: int = 0
     group: str | None = None
 
@@ -134,7 +134,7 @@ class InMessage:
     often it has been received, this time included."""
 
     receipt: str
-    body: str
+    body: str = field(repr=False)
     receives: int = 1
 
 

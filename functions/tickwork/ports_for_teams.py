@@ -52,8 +52,8 @@ class Pager(Protocol):
         """What the one topic is called that is the team's."""
         ...
 
-    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:
-        """`way`: `topic` (`address` is its ARN) or `email`."""
+    def page(self, team: str, way: str, address: str, subject: str, text: str, *, asks: bool = True) -> Paged:
+        """`way`: `topic` (`address` is its ARN) or `email`. `asks`: an address that has not confirmed is asked to."""
         ...
 
 
@@ -63,7 +63,7 @@ class NoPager:
     def topic_of(self, team: str) -> str:  # noqa: ARG002
         return ""
 
-    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:  # noqa: ARG002
+    def page(self, *_: object, **__: object) -> Paged:
         return Paged("failed", "this process pages nobody")
 
 

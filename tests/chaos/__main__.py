@@ -174,6 +174,7 @@ def judge(stack: Stack, told: Told, settled_s: float) -> int:
         "timers cancelled (acknowledged)": len(told.cancelled),
         "requests given up without an answer": told.unanswered,
         "requests repeated when the broken part was whole": told.left,
+        "entries of batches not made, and asked for again": told.unmade,
         "runs in the ledger": len(runs),
         "dispatched (started at least once)": sum(run.attempt > 0 for run in runs.values()),
         "succeeded": statuses["succeeded"],

@@ -40,6 +40,8 @@ class Told:
     """Requests given up without an answer: they may have taken effect or not."""
     left: int = 0
     """Requests that had no answer while a part was broken, and were repeated when it was whole."""
+    unmade: int = 0
+    """Entries of batches that were answered as not made, and asked for again at the end."""
     refused: list[str] = field(default_factory=list)
 
 
@@ -114,21 +116,35 @@ class TimerClient(Client):
                 for n in range(rng.randint(1, self.batch_max))
             ]
             answer = self.call("POST", "/timers:batch", {"timers": timers})
-            created = [] if answer is None else answer["timers"]
-            self.note("POST", {"timers": created})
+            if answer is not None:
+                self.note("POST", answer)
+                self._ask_again(timers, answer["timers"])
             self._stopping.wait(rng.uniform(0.05, 0.8))
-            for one in created:
+            for one in _made(answer or {}):
                 if rng.random() < 0.15 and (found := self.call("DELETE", f"/timers/{one['timer_id']}")) is not None:
                     self.note("DELETE", found)
-        if not self.is_patient:
+        if self._owed:
             self.settle()
+
+    def _ask_again(self, timers: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
+        """Leave for later what a batch was not made of (207): its shard was throttled, say."""
+        left = [timer for timer, answer in zip(timers, answers, strict=True) if "timer_id" not in answer]
+        if left:
+            self._owed.append(("POST", "/timers:batch", {"timers": left}))
 
     def note(self, method: str, answer: Any) -> None:
         if method == "POST":
-            self.told.created |= {one["timer_id"]: one["run_id"] for one in answer["timers"]}
+            made = _made(answer)
+            self.told.created |= {one["timer_id"]: one["run_id"] for one in made}
+            self.told.unmade += len(answer["timers"]) - len(made)
         else:
             assert answer["status"] == "cancelled", answer
             self.told.cancelled.add(answer["timer_id"])
+
+
+def _made(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The timers of a batch that are there."""
+    return [one for one in answer.get("timers", ()) if "timer_id" in one]
 
 
 class JobClient(Client):

@@ -6,16 +6,17 @@ from types import ModuleType
 
 import pytest
 
-from tests.protocol import chain, window
+from tests.protocol import chain, overlap, window
 
-MODELS = (window, chain)
+MODELS = {window: 100_000, chain: 100_000, overlap: 60_000}
+"""Each with the states that it explores at least: one that has shrunk holds for nothing."""
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__.rpartition(".")[2])
 def test_the_protocol_holds_in_every_interleaving_with_a_crash_anywhere(model: ModuleType) -> None:
     verdict = model.check()
     assert not verdict.violated, verdict.state
-    assert verdict.states > 100_000, "the model has shrunk: it explores less than it did"
+    assert verdict.states > MODELS[model], "the model has shrunk: it explores less than it did"
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,7 @@ def replay_dead(world: World) -> None:
         order = Order("ops", "it is mended", 1, process.now_ms())
         for replayed in dead_letters.replay_runs(process.ports, keys, order):
             world.seen[f"replay {replayed.refusal or 'ordered'}"] += 1
+            process.gave_up |= replayed.refusal == dead_letters.BUSY  # he is told to ask again
 
     if keys:
         request(world, call, again=True)

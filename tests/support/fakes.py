@@ -92,12 +92,15 @@ class FakePager:
         self.sent: list[tuple[str, str]] = []
         self.confirmed: set[str] = set()
         self.broken: set[str] = set()
+        self.asked: list[str] = []
+        """Addresses that were mailed, to confirm."""
 
     def topic_of(self, team: str) -> str:
         return f"env-pager-{team}"
 
-    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:
+    def page(self, team: str, way: str, address: str, subject: str, text: str, *, asks: bool = True) -> Paged:
         if way == "email" and address not in self.confirmed:
+            self.asked += [address] if asks else []
             return Paged("unconfirmed", "it has been asked to confirm")
         if address in self.broken:
             return Paged("failed", "no such topic")

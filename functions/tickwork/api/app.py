@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
@@ -20,8 +20,11 @@ from tickwork.api.gate import Gate, OpenGate, acting_of
 from tickwork.api.routing import AnyRoute, Call
 from tickwork.api.table import ROUTES
 from tickwork.core.access.actors import Actor
-from tickwork.core.errors import CallerError, WorldError
+from tickwork.core.errors import CallerError, WorldError, told_error, told_way
 from tickwork.ports import Ports
+
+_SIGNS_OF_PATHS = "/%:|,;=+&$@!*'()<>[]{}^ "
+"""What stays as it is in a path before its route is looked for. A part is decoded where it is read."""
 
 
 class _Resolver(APIGatewayHttpResolver):
@@ -31,8 +34,8 @@ class _Resolver(APIGatewayHttpResolver):
     _event: APIGatewayProxyEventV2
 
     def resolve(self, event: Any, context: Any) -> dict[str, Any]:
-        # A run's ref has signs that the base class takes for none of a path, and that a gateway hands on as they are.
-        event = {**event, "rawPath": event["rawPath"].replace("#", "%23")}
+        # The base class takes few signs for those of a part of a path; a gateway hands on all of them as they are.
+        event = {**event, "rawPath": quote(event["rawPath"], safe=_SIGNS_OF_PATHS, errors="replace")}
         self._event = APIGatewayProxyEventV2(event)
         return super().resolve(event, context)
 
@@ -93,7 +96,8 @@ def _handle_errors(app: _Resolver, ports: Ports) -> None:
 
     def ours(error: Exception) -> Response[str]:
         ports.signals.count("api.internal_errors_total")
-        ports.signals.log("request_failed", error=repr(error), path=app.current_event.path)
+        path, way = app.current_event.path, told_way(error)
+        ports.signals.log("request_failed", error=told_error(error), path=path, traceback=way)
         return problems.of_bug()
 
     answers: dict[type[Exception], Callable[..., Response[str]]] = {
@@ -109,4 +113,4 @@ def _handle_errors(app: _Resolver, ports: Ports) -> None:
 
     @app.not_found
     def no_route(_: NotFoundError) -> Response[str]:
-        return problems.of_no_route(app.current_event.http_method, app.current_event.path)
+        return problems.of_no_route(app.current_event.http_method, unquote(app.current_event.path))

@@ -35,7 +35,7 @@ type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 class Body(BaseModel):
     # Built when a body of its kind first comes: a cold start pays for the one model it needs.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True, hide_input_in_errors=True)
 
     ANY_NUMBER: ClassVar[bool] = False
     """Whether numbers are read that JSON does not know (NaN), or that are past all bounds: the fields judge them."""

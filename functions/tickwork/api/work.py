@@ -41,6 +41,7 @@ def work_of(
         idempotency_class=body.idempotency_class,
         sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
         side_effects=tuple(body.side_effects),
+        secret_fields=tuple(body.secret_fields),
         certificate=certificate or certified,
         resources=tags + _cap(body.target, url, layout),
         url=url,
@@ -153,8 +154,9 @@ def _cap(target: TargetIn, url: str, layout: Layout) -> tuple[Resource, ...]:
     return (Resource(parse_target(url, allow_private=layout.push_private).resource, target.max_concurrency),)
 
 
-def shown(work: Work) -> WorkShown:
-    """Target, lease, policies and limits as the API shows them. The payload is shown where it is inline."""
+def as_asked(work: Work) -> WorkShown:
+    """Target, lease, policies and limits as a request says them, with the payload where it is inline: nothing is hidden
+    in it, and it is shown to nobody (`masks.work_view` is)."""
     view = cast(
         "WorkShown",
         {
@@ -168,6 +170,7 @@ def shown(work: Work) -> WorkShown:
         "max_duration_s": work.max_duration_s,
         "unsafe_sign_off": _known(work.sign_off, SignOffShown),
         "side_effects": list(work.side_effects),
+        "secret_fields": list(work.secret_fields),
         "certificate": _known(work.certificate, CertificateShown),
         "resources": [
             {"name": one.name, "max_concurrency": one.max_concurrency}

@@ -51,5 +51,11 @@ class WorkShown(TypedDict):
     certificate: NotRequired[CertificateShown]
     resources: NotRequired[list[ResourceShown]]
     payload: NotRequired[Any]
+    """With `***masked***` in the place of what is hidden. Workers get it as it is."""
     payload_id: NotRequired[str]
-    """Where a payload of more than 400 bytes is kept."""
+    """Where a payload of more than 400 bytes is kept: that is not shown."""
+    payload_hidden: NotRequired[bool]
+    """There is a payload, and the team does not show it to its viewers."""
+    secret_fields: NotRequired[list[str]]
+    masked: NotRequired[list[str]]
+    """Where this answer has `***masked***`: sent back as it is in the same place, it changes nothing."""

@@ -71,12 +71,15 @@ class CertificateIn(Body):
     different: list[Text] = Field(max_length=0)
 
 
+type SecretField = Annotated[str, Field(max_length=200, pattern=r"^[^.\x00-\x1f]+(\.[^.\x00-\x1f]+){0,9}$")]
+
+
 class WorkIn(Body):
     """What a job and a timer have in common."""
 
     team: Text
     target: TargetIn
-    payload: Any = None
+    payload: Any = Field(default=None, repr=False)
     lease_s: LeaseS = 60
     retry_policy: RetryIn = RetryIn()
     max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)
@@ -86,6 +89,9 @@ class WorkIn(Body):
     unsafe_sign_off: SignOffIn | None = None
     side_effects: list[Annotated[str, Field(min_length=1, max_length=40)]] = Field(default=[], max_length=10)
     """What the job does outside (email, payment, ...)."""
+    secret_fields: list[SecretField] = Field(default=[], max_length=20)
+    """Which parts of the payload are shown to nobody, as dotted paths: `card.number`. `*` stands for every name, and of
+    a list each entry is meant. Workers get them as they are."""
     certificate: CertificateIn | None = None
     """That its code makes a double delivery harmless. An environment may demand it of jobs with side effects."""
     resources: list[ResourceIn] = Field(default=[], max_length=5)

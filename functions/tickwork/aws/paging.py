@@ -30,9 +30,11 @@ class SnsPager:
     def topic_of(self, team: str) -> str:
         return f"{self._prefix}-pager-{part_of(team)}"
 
-    def page(self, team: str, way: str, address: str, subject: str, text: str) -> Paged:
+    def page(self, team: str, way: str, address: str, subject: str, text: str, *, asks: bool = True) -> Paged:
         try:
-            return self._mail(team, address, subject, text) if way == "email" else self._publish(address, subject, text)
+            if way == "email":
+                return self._mail(team, address, subject, text, asks=asks)
+            return self._publish(address, subject, text)
         except (ClientError, BotoCoreError) as error:
             return Paged(FAILED, cleaned(str(error), 300))
 
@@ -40,10 +42,12 @@ class SnsPager:
         self._client().publish(TopicArn=topic, Subject=subject, Message=text)
         return Paged(PROVEN, "SNS has taken the message")
 
-    def _mail(self, team: str, address: str, subject: str, text: str) -> Paged:
+    def _mail(self, team: str, address: str, subject: str, text: str, *, asks: bool) -> Paged:
         topic = str(self._client().create_topic(Name=self.topic_of(team))["TopicArn"])
         if self._is_confirmed(topic, address):
             return self._publish(topic, subject, text)
+        if not asks:
+            return Paged(UNCONFIRMED, f"{address} was asked to confirm a while ago: follow the link in that mail")
         self._client().subscribe(TopicArn=topic, Protocol="email", Endpoint=address)
         return Paged(UNCONFIRMED, f"{address} has been asked to confirm: follow the link in the mail, then test again")
 

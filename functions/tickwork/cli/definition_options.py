@@ -47,6 +47,9 @@ _TARGET = (
 )
 _WORK = (
     click.option("--payload", "payload_json", help="JSON, handed to the job function."),
+    click.option(
+        "--secret-field", "secret_fields", multiple=True, metavar="PATH", help="Shown to nobody; may be repeated."
+    ),
     click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60]."),
     click.option("--max-duration", "max_duration_s", type=int, help="Seconds one attempt may take [no bound]."),
     click.option("--idempotency-class", type=click.Choice(("keyed", "natural", "unsafe")), help="[keyed]"),
@@ -102,6 +105,7 @@ def definition_of(options: Mapping[str, Any], *, changes: bool = False) -> dict[
         "catch_up": _given(options, "policy", "last", "max_lateness_s"),
         "unsafe_sign_off": _given(options, "who", "why"),
         "side_effects": list(options["side_effects"]),
+        "secret_fields": list(options["secret_fields"]),
         "resources": [_resource(text) for text in options["resources"]],
     }
     body |= {name: part for name, part in parts.items() if part}

@@ -39,6 +39,11 @@ def _with_content[F: Callable[..., Any]](command: F) -> F:
             ),
             click.option("--weight", type=int, help="Its part of what all teams want at once [1]."),
             click.option(
+                "--viewers-see-payloads/--viewers-see-no-payloads",
+                default=None,
+                help="Whether those who may only look see what is in payloads [no].",
+            ),
+            click.option(
                 "--quota", "quotas", multiple=True, metavar="NAME=NUMBER", help=f"A bound: {', '.join(QUOTAS)}."
             ),
         )
@@ -95,6 +100,7 @@ def show(team: str, api: str | None, as_json: bool) -> None:
     used = found.get("used") or {}
     facts |= {f"quota {name}": _use(used.get(name), value) for name, value in found["quotas"].items() if value}
     facts |= {f"shares {one['resource']}": ", ".join(one["teams"]) for one in found["shared"]}
+    facts |= {"viewers see payloads": "yes" if found["viewers_see_payloads"] else "no"}
     facts |= {"registered": f"{found['created_at']} by {found['created_by']}"}
     facts |= {"changed": f"{found['changed_at']} by {found['changed_by']}"}
     show_facts(facts)
@@ -200,12 +206,9 @@ def _show_adopted(teams: Sequence[str], answer: Any, *, refusing: bool | None) -
         say(f"unknown teams are {'refused' if answer['unknown_refused'] else 'accepted'}", err=True)
 
 
-def _content(
-    contact: str | None, runbook: str | None, routes: Sequence[str], weight: int | None, quotas: Sequence[str]
-) -> dict[str, Any]:
+def _content(routes: Sequence[str], quotas: Sequence[str], **plain: object) -> dict[str, Any]:
     """The fields of a team that were given."""
-    body: dict[str, Any] = {"contact": contact, "runbook": runbook, "weight": weight}
-    body = {name: value for name, value in body.items() if value is not None}
+    body: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
     if routes:
         body["routes"] = [_route(text) for text in routes]
     if quotas:

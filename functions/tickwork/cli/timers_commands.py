@@ -47,6 +47,9 @@ class Delay(click.ParamType[float]):
 @click.option("--at", help="An instant, such as 2026-12-01T09:00:00Z; without an offset it needs --tz.")
 @click.option("--tz", "--zone", "zone", help="IANA time zone of --at.")
 @click.option("--payload", "payload_json", help="JSON, handed to the job function.")
+@click.option(
+    "--secret-field", "secret_fields", multiple=True, metavar="PATH", help="Shown to nobody; may be repeated."
+)
 @click.option("--client-key", help="Makes a repeated call return the first timer [a new one].")
 @with_api_options
 def create(payload_json: str | None, pool: str, handler: str, api: str | None, as_json: bool, **options: Any) -> None:
@@ -55,7 +58,7 @@ def create(payload_json: str | None, pool: str, handler: str, api: str | None, a
     \b
     tickwork timers create --team payments --pool payments --handler hold-expired --delay 15
     """
-    body = {name: value for name, value in options.items() if value is not None}
+    body = {name: value for name, value in options.items() if value not in (None, ())}
     body["target"] = {"pool": pool, "handler": handler}
     if payload_json is not None:
         body["payload"] = read_json(payload_json, "--payload")

@@ -10,6 +10,7 @@ Expected *outcomes* (a refused condition, a lease held by another) are return va
 
 from __future__ import annotations
 
+import traceback
 from typing import Self
 
 
@@ -87,6 +88,25 @@ class VersionConflict(CallerError):
     status = 412
     title = "It was changed meanwhile"
     slug = "version-conflict"
+
+
+def check_replaced(what: str, standing: int | None, version: int | None) -> None:
+    """Who replaces something as a whole names the version that he has read, and who makes it names none. NotFound,
+    AlreadyExists or VersionConflict when that is not how it stands (`standing` None: it is not there)."""
+    if standing is None and version is not None:
+        raise NotFound(f"there is no {what}", field="version", remedy="create it without a version")
+    if standing is not None and version is None:
+        raise AlreadyExists(
+            f"{what} exists with other content (version {standing})",
+            field="version",
+            remedy="send the version you have read, to replace it",
+        )
+    if standing != version:
+        raise VersionConflict(
+            f"{what} is at version {standing}",
+            field="version",
+            remedy="read it again, and repeat your change on that version",
+        )
 
 
 class TooLate(CallerError):
@@ -220,3 +240,28 @@ class Unsent(WorldError):
 
 class InvariantViolated(TickworkError):
     """The service broke a promise of its own. Never caught."""
+
+
+# --- what a log says of an error --------------------------------------------------------------------------------
+
+CAUSES_MAX = 10
+"""Of an error: each may have one of its own."""
+
+
+def told_error(error: BaseException) -> str:
+    """What a log says of an error that nobody expected. The text of one that is neither ours nor a service's may quote
+    whatever was being worked on, a payload too: of such a one its kind alone is told, and its way by `told_way`."""
+    has_said_so = isinstance(error, TickworkError | OSError) or isinstance(getattr(error, "response", None), dict)
+    return repr(error) if has_said_so else type(error).__name__
+
+
+def told_way(error: BaseException) -> str:
+    """The lines of code that an error came by, and its causes, without their texts."""
+    told: list[str] = []
+    one: BaseException | None = error
+    for _ in range(CAUSES_MAX):
+        if one is None:
+            break
+        told.append("".join([*traceback.format_tb(one.__traceback__), told_error(one)]))
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return "\n\nafter ".join(told)

@@ -7,10 +7,9 @@ it looks healthy. Protects bounded-lag.
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 
-from tickwork.core.errors import WorldError
+from tickwork.core.errors import WorldError, told_error, told_way
 from tickwork.ports import Signals
 
 FIRST_PAUSE_S = 1.0
@@ -47,8 +46,8 @@ def run_together(loops: Sequence[Callable[[], None]]) -> None:
 
 def _tell(signals: Signals, name: str, error: Exception) -> None:
     """The world's errors are a line; any other is a fault of ours, counted, with the way that led to it."""
-    facts = {"thread": name, "error": repr(error)}
+    facts = {"thread": name, "error": told_error(error)}
     if not isinstance(error, WorldError):
         signals.count("local.threads_failed_total")
-        facts["traceback"] = "".join(traceback.format_exception(error))
+        facts["traceback"] = told_way(error)
     signals.log("thread_failed", **facts)

@@ -26,6 +26,16 @@ RETRY, PERMANENT = "failed", "failed_permanent"
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
+FAULTS_MAX = 20
+
+
+def _told(error: ValidationError) -> str:
+    """Where a payload does not fit, and what was expected there."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [f"{'.'.join(str(part) for part in one['loc']) or 'all of it'}: {one['msg']}" for one in faults[:FAULTS_MAX]]
+    return "; ".join(told)
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A job function, the type of its payload if it has one, and which of its errors a retry can help."""
@@ -47,7 +57,8 @@ class Registered:
         try:
             return self.payload_type.validate_python(payload)
         except ValidationError as error:
-            raise FailPermanently(f"the payload does not fit: {error}") from error
+            # Without what was found there, and without its cause, which has it: a failure is recorded, and shown.
+            raise FailPermanently(f"the payload does not fit: {_told(error)}") from None
 
     def outcome_of(self, error: Exception) -> str:
         """`failed` when a retry may help. Of the classes named, the one nearest to the error's own decides; when

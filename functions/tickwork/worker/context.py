@@ -98,7 +98,7 @@ class Context:
     fire_at: datetime
     attempt: int
     token: int
-    payload: Any = None
+    payload: Any = field(default=None, repr=False)
     previous_at: datetime | None = None
     next_at: datetime | None = None
     traceparent: str | None = None

@@ -36,14 +36,14 @@ class Delivery:
     `receipt` is empty where there is no queue."""
 
     receipt: str
-    body: dict[str, Any]
+    body: dict[str, Any] = field(repr=False)
     claim: str
     scheduled_at: datetime
     fire_at: datetime
     lease_s: int
     token: int = 0
     attempt: int = 0
-    payload: Any = None
+    payload: Any = field(default=None, repr=False)
     beaten_at_s: float = 0.0
     trust_s: float = 0.0
     """How long the lease was good for when it was last granted: the heartbeat goes by a third of this."""

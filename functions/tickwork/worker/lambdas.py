@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.core.ledger.messages import ref_in
 from tickwork.core.ledger.queues import unhandled_wait_s
 from tickwork.core.runs.attempts import LEASE_S_MAX
 from tickwork.worker.answers import entries_of
@@ -108,7 +109,8 @@ class _Batch:
             delivery = Delivery.read(record["receiptHandle"], record["body"], self._clock.unique(), receives)
         except BadMessage as error:
             # Left in the queue: after enough receives SQS moves it to the pool's dead-letter queue.
-            log.error("bad message", extra={"facts": {"error": str(error), "body": record["body"][:200]}})
+            facts = {"error": str(error), "ref": ref_in(record["body"]), "chars": len(record["body"])}
+            log.error("bad message", extra={"facts": facts})
             return False
         remaining_s = self._context.get_remaining_time_in_millis() / 1000
         if remaining_s > LEASE_S_MAX:

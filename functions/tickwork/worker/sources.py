@@ -19,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tickwork.aws.sqs import RECEIVES, raise_if_closed, receives_of
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable, path_of
+from tickwork.core.ledger.messages import ref_in
 from tickwork.core.ledger.queues import unhandled_wait_s
 from tickwork.worker.answers import UNDECIDED, entries_of
 from tickwork.worker.claims import Claims
@@ -39,7 +40,6 @@ LONG_POLL_S = 10
 PAUSE_AFTER_FAILURE_S = 2.0
 HELD_RETRY_S_MAX = 900
 HELD_RETRY_S_DEFAULT = 5
-BODY_CHARS_LOGGED = 200
 QUEUE_THREADS = 2
 GIVE_BACK_TRIES = 3
 """Beside those of the client itself, with its pauses: a worker that stops has no more time."""
@@ -135,7 +135,7 @@ class SqsSource:
                 deliveries.append(Delivery.read(receipt, body, self._clock.unique(), receives_of(message)))
             except BadMessage as error:
                 # Left where it is: after enough receives SQS moves it to the pool's dead-letter queue.
-                facts = {"error": str(error), "body": message["Body"][:BODY_CHARS_LOGGED]}
+                facts = {"error": str(error), "ref": ref_in(message["Body"]), "chars": len(message["Body"])}
                 log.error("bad message", extra={"facts": facts})
         return deliveries
 

@@ -7,12 +7,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.simulator.oracle import occurrences
-from tests.simulator.poison import GARBAGE
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import LedgerKey, slice_key
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
-from tickwork.core.schedule import Calendar, Schedule, next_after, parse_calendar, schedule_from_spec
+from tickwork.core.schedule import Calendar, Schedule, ScheduleRefused, next_after, parse_calendar, schedule_from_spec
 from tickwork.core.schedule.limits import START_GRACE_MS
 from tickwork.testing.violation import Violation
 
@@ -243,10 +242,16 @@ class ChainChecks:
         if all(wrong):
             raise wrong[0] or AssertionError
 
+    def _schedule_of(self, job: Item) -> Schedule:
+        """A job's schedule; of one that somebody has garbled, what it was before."""
+        try:
+            return schedule_from_spec(job["schedule"])
+        except ScheduleRefused:
+            return schedule_from_spec(self._world.garbled[job["job_id"]])
+
     def _wrong_gap(self, before: Item, after: Item, calendars: dict[str, Calendar]) -> Violation | None:
         """What is wrong with a step of the chain, by one version of its calendars."""
-        spec, job_id = before["schedule"], after["job_id"]
-        schedule = schedule_from_spec(self._world.garbled[job_id] if spec == GARBAGE else spec)
+        job_id, schedule = after["job_id"], self._schedule_of(before)
         since_ms = after.get("scheduled_since_ms", 0) if schedule.is_recurring else 0
         last = after["next_scheduled_at_ms"]
         at_ms: int | None = before["next_scheduled_at_ms"]

@@ -9,6 +9,7 @@ from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
+from tickwork.core.runs.endings import retry_key
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -138,7 +139,9 @@ class LedgerChecks:
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
         is_forsaken = item is not None and item["status"] == "running" and item["lease_until_ms"] < process.latest_ms()
-        if is_forsaken and not self._world.classes & _EXCUSES:
+        if item is None or not is_forsaken or self._world.classes & _EXCUSES:
+            return
+        if not any(part.touches(self._world, ref, item) for part in self._world.parts):  # else nobody could start it
             raise Violation("bounded-lag", f"{process.name} had to wake {ref}, though no message of it was lost")
 
     def granted(self, ref: str, token: int, claim: str, attempt: int) -> None:
@@ -170,6 +173,8 @@ class LedgerChecks:
             return  # of a job that was made anew since
         if item.get("status") == "waiting" and "put_off" in item:
             return  # its start was put off: a message of its own brings the same attempt
+        if item.get("status") == "waiting" and not message.get("retry_ref") and self._is_to_come(ref, item):
+            return  # sent anew while the attempt before was running, by whoever woke it
         needed_from = {
             "pending": 1,
             "waiting": item.get("attempt", 0) + 1,
@@ -178,6 +183,11 @@ class LedgerChecks:
         if attempt >= needed_from.get(str(item.get("status")), attempt + 1):
             what = f"{process.name} deleted the message of attempt {attempt} of {ref}, which is {item['status']}"
             raise Violation("no-lost-timer", what)
+
+    def _is_to_come(self, ref: str, item: Item) -> bool:
+        """Whether the message of a waiting run's next attempt is still to be sent: its retry item is pending."""
+        key = retry_key(parse_ref(ref), item["retry_at_ms"], item["attempt"] + 1)
+        return (self._world.tables.standing(TIMERS, key.as_item()) or {}).get("status") == "pending"
 
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""

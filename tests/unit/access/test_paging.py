@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.fakes import FakePager, fake_ports
 from tests.support.http import ApiUnderTest
+from tickwork.aws.paging import SnsPager
+from tickwork.core.instants import MINUTE_MS
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.flows.dispatch.windows import run_window
@@ -96,6 +98,41 @@ def test_an_address_that_has_not_confirmed_shows_as_such_and_counts_for_nothing(
     world.pager.confirmed.add("ann@example.org")
     assert world.shown()["email"]["state"] == "unconfirmed", "nobody has looked since"
     assert world.test()["email"]["state"] == "proven"
+
+
+def test_an_address_that_does_not_confirm_is_mailed_once_an_hour_however_often_it_is_tested() -> None:
+    """It may be a stranger's, whom somebody wants to flood."""
+    world = World()
+    world.team(email="ann@example.org")
+    for _ in range(50):
+        world.ports.clock.sleep_ms(MINUTE_MS)
+        assert world.test()["email"]["state"] == "unconfirmed"
+    assert world.pager.asked == ["ann@example.org"]
+    world.ports.clock.sleep_ms(20 * MINUTE_MS)
+    world.test()
+    assert len(world.pager.asked) == 2
+    world.pager.confirmed.add("ann@example.org")
+    assert world.test()["email"]["state"] == "proven", "whether it has confirmed is looked at each time"
+
+
+def test_who_may_not_be_asked_is_not_subscribed() -> None:
+    calls: list[str] = []
+
+    class Client:
+        def create_topic(self, **_: Any) -> Any:
+            return {"TopicArn": TOPIC}
+
+        def list_subscriptions_by_topic(self, **_: Any) -> Any:
+            return {"Subscriptions": []}
+
+        def subscribe(self, **asked: Any) -> None:
+            calls.append(asked["Endpoint"])
+
+    pager = SnsPager(Client, "env")
+    assert pager.page("payments", "email", "ann@example.org", "s", "t", asks=False).state == "unconfirmed"
+    assert calls == []
+    assert pager.page("payments", "email", "ann@example.org", "s", "t").state == "unconfirmed"
+    assert calls == ["ann@example.org"]
 
 
 def test_a_topic_that_is_not_there_has_failed_and_says_why() -> None:

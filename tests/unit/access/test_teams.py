@@ -320,6 +320,8 @@ def test_a_team_is_deleted_when_nothing_of_it_lives() -> None:
     _, key = world.api.call("POST", "/keys", {"team": "payments", "role": "viewer"})
     assert "API keys" in world.api.call(*deletion)[1]["detail"]
     world.api.call("DELETE", f"/keys/{key['key_id']}")
+    assert "just created" in world.api.call(*deletion)[1]["detail"]
+    world.ports.clock.sleep_ms(2 * registry.CALL_MS_MAX)
     assert world.api.call(*deletion) == (200, {"team": "payments", "deleted": True})
     assert world.api.call("GET", "/teams/payments")[0] == 404
     assert slug(world.api.call(*deletion)) == (404, "not-found")

@@ -139,6 +139,7 @@ def test_an_unknown_id_or_path_is_not_found(api: ApiUnderTest, method: str, path
     ("path", "query", "field"),
     [
         ("/runs", {"status": "done"}, "status"),
+        ("/runs", {"status": ""}, "status"),
         ("/runs", {"limit": "0"}, "limit"),
         ("/runs", {"limit": "x"}, "limit"),
         ("/runs", {"limit": "\u0661"}, "limit"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from dataclasses import replace
 from datetime import date, timedelta
@@ -15,6 +16,8 @@ from tests.support.http import ApiUnderTest
 from tests.support.runs_world import WatchedStore
 from tests.unit.api.test_bad_input import JOB, TIMER, assert_nothing_stored, job
 from tests.unit.api.test_jobs_and_timers import ready
+from tickwork.api.gate import KeyGate
+from tickwork.api.table import ROUTES
 from tickwork.core.errors import AlreadyExists
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.tables import LEASES, PAYLOADS, TIMERS
@@ -82,6 +85,28 @@ def test_a_number_that_can_not_be_kept_or_shown_is_refused(
 
     assert (status, problem["errors"][0]["field"]) == (422, field)
     assert_nothing_stored(ports)
+
+
+# --- paths ------------------------------------------------------------------------------------------------------
+
+SIGNS = ["caf\u00e9", "a\nb", "\u00a7?", "\\", '"', "`", "\x07", "\U0007cd86", "a#b", "%", "%zz", "a%2Fb"]
+
+
+@pytest.mark.parametrize("text", SIGNS, ids=ascii)
+def test_any_text_in_a_path_reaches_its_route_and_is_refused_there(api: ApiUnderTest, ports: Ports, text: str) -> None:
+    """Found by `make fuzz`: of signs that the resolver takes for none of a path it was said that there is no such
+    path, also to who had shown no credential."""
+    walled = ApiUnderTest(ports, KeyGate())
+    for route in (one for one in ROUTES if one.at):
+        path = re.sub(r"{\w+}", lambda _: text, route.path)
+        assert walled.call(route.method, path)[0] == 401, path
+        status, problem = api.call(route.method, path)
+        assert problem["type"] != "urn:tickwork:problem:no-such-path", path
+        assert status in (404, 422), problem
+
+
+def test_a_path_that_is_not_there_is_told_as_it_was_sent(api: ApiUnderTest) -> None:
+    assert "GET /job\u00e9s#1" in api.call("GET", "/job\u00e9s#1")[1]["detail"]
 
 
 # --- cursors --------------------------------------------------------------------------------------------------

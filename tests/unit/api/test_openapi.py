@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,3 +98,18 @@ def test_what_stands_below_a_field_is_its_description() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     assert schemas["JobIn"]["properties"]["max_duration_s"]["description"].startswith("How long one attempt may take")
     assert schemas["TimerShown"]["properties"]["run_id"]["description"].startswith("The same on every attempt")
+
+
+def test_a_parameter_takes_none_but_the_values_that_the_document_lists(api: ApiUnderTest) -> None:
+    """Found by `make fuzz`: an empty `status` listed the runs of all."""
+    asked = 0
+    for path, one in DOCUMENT["paths"].items():
+        parameters = [each for each in one.get("get", {}).get("parameters", ()) if each["in"] == "query"]
+        needed = {each["name"]: "payments" for each in parameters if each["name"] == "team"}
+        for name in (each["name"] for each in parameters if "enum" in each["schema"]):
+            for value in ("", "other", " "):
+                at = re.sub(r"{\w+}", "payments:nightly", path)
+                status, problem = api.call("GET", at, **needed | {name: value})
+                assert (status, problem["errors"][0]["field"]) == (422, name), (path, value)
+                asked += 1
+    assert asked > 3

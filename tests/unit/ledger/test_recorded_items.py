@@ -245,7 +245,7 @@ def _use_job(item: Item) -> None:
     occurrences.planned_with(job)
     pause_at(job.pauses, NOW_MS)
     pause_in_force(job.pauses, NOW_MS)
-    job_view(job, NOW_MS)
+    job_view(job, NOW_MS, sees_payload=True)
     run = Run(LedgerKey("main", 0, NOW_MS, "shop", "x", NOW_MS), "running", attempt=1)
     endings.end_attempt(run, endings.Failure("failed", error_class="x.ValueError"), job.work, NOW_MS, 60)
     ReadyMessage(run.key, job.work, 1, NOW_MS, "test").to_json()

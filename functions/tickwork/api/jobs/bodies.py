@@ -36,18 +36,20 @@ class JobIn(WorkIn):
 class JobChangeIn(Body):
     """A change of a job: the version it was read at, and the fields that change. What is left out stays as it is, also
     inside `retry_policy`, `catch_up` and `target` (one that names a pool or a URL replaces the old one); null gives a
-    field its default again. The whole is then checked as `JobIn`."""
+    field its default again. The whole is then checked as `JobIn`. What an answer shows as `***masked***` is left alone
+    when it is sent back in its place. A mark of `secret_fields` is taken away only with a payload sent whole."""
 
     version: int = Field(ge=1, le=10**9)
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
-    payload: Any = None
+    payload: Any = Field(default=None, repr=False)
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
     max_duration_s: Any = None
     idempotency_class: Any = None
     unsafe_sign_off: Any = None
     side_effects: Any = None
+    secret_fields: Any = None
     certificate: Any = None
     resources: Any = None
     tolerance_s: Any = None

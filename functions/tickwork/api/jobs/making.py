@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints
 
@@ -11,10 +11,11 @@ from tickwork.api.decoding import Refused, validated
 from tickwork.api.fingerprints import Fingerprints, fingerprints_of, schedule_meaning
 from tickwork.api.jobs.bodies import JobIn
 from tickwork.api.jobs.views import catch_up_shown
+from tickwork.api.masks import has_masks, unmasked
 from tickwork.api.places import fields_under
-from tickwork.api.work import shown, work_of
+from tickwork.api.work import as_asked, work_of
 from tickwork.core.access.pools import as_meant
-from tickwork.core.errors import BadSchedule, InvalidField
+from tickwork.core.errors import BadSchedule, CallerError, InvalidField
 from tickwork.core.jobs.definitions import CatchUp, Job
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import (
@@ -33,6 +34,18 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     with fields_under("schedule"):
         schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
     return _job_of(body, schedule.spec, work_of(body, layout, body.name)), schedule
+
+
+def without_masks(body: JobIn, standing: Callable[[], Job | None]) -> JobIn:
+    """A request with each mask taken for what it hides in the job of its name, which is asked for when there is one.
+    InvalidField where it hides nothing."""
+    given = {"payload": body.payload, "target": {"url": body.target.url}}
+    if not has_masks(given):
+        return body
+    job = standing()
+    meant = unmasked(given, None if job is None else job.work)
+    target = body.target.model_copy(update=meant["target"])
+    return body.model_copy(update={"payload": meant["payload"], "target": target})
 
 
 def asked_of(body: JobIn, *kept: object) -> Fingerprints:
@@ -101,8 +114,8 @@ def change_of(job: Job, given: dict[str, Any]) -> Fingerprints:
     the whole would be with its tolerance spelt out, and what it keeps without showing it. A time in it is not judged:
     it may have passed since the change was made. None for what makes no job of this one: it has not made it."""
     try:
-        body = validated(JobIn, _merged(_as_body(job), given))
-    except Refused:
+        body = validated(JobIn, _merged(_as_body(job), unmasked(given, job.work)))
+    except (CallerError, Refused):
         return Fingerprints()
     schedule = schedule_meaning(body.schedule, job.job_id)
     tolerance_s = _default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
@@ -121,7 +134,7 @@ def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) ->
     """A registered job with the fields that a change gives, checked as a whole, and its schedule. A schedule that the
     change leaves alone is not read anew: its times may have passed, or it may be of a newer version (then None), and
     that is no fault of the change. One that it replaces need not be readable any more."""
-    body = validated(JobIn, _merged(_as_body(job), given))
+    body = validated(JobIn, _merged(_as_body(job), unmasked(given, job.work)))
     if "schedule" in given:
         schedule: Schedule | None = parse_schedule(body.schedule, now_ms=now_ms, job_id=job.job_id)
     else:
@@ -130,10 +143,23 @@ def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) ->
     work = work_of(body, layout, job.name, certified)
     if "payload" not in given:
         work = replace(work, payload=job.work.payload, payload_id=payload_id)
+    if "payload" not in given or has_masks(given):
+        _check_marks(job.work, work)
     if "unsafe_sign_off" not in given and work.is_unsafe:
         work = replace(work, sign_off=job.work.sign_off)
     new = _job_of(body, job.schedule if schedule is None else schedule.spec, work)
     return replace(new, fingerprint=change_of(job, given).meaning), schedule
+
+
+def _check_marks(before: Work, after: Work) -> None:
+    """What was marked as secret does not come to light by a change of the marks: not of a payload that stays."""
+    lost = sorted(set(before.secret_fields) - set(after.secret_fields))
+    if lost and (after.payload, after.payload_id) != (None, None):
+        raise InvalidField(
+            f"the payload stays, and would be shown where it was secret: {lost[0]!r}",
+            field="secret_fields",
+            remedy="send the whole payload with the change, or leave the mark",
+        )
 
 
 def _as_stored(job: Job) -> Schedule | None:
@@ -145,7 +171,7 @@ def _as_stored(job: Job) -> Schedule | None:
 
 def _as_body(job: Job) -> dict[str, Any]:
     """The request that would register the job as it is. A tolerance that is the default follows the schedule."""
-    body: dict[str, Any] = json.loads(json.dumps(shown(job.work)))
+    body: dict[str, Any] = json.loads(json.dumps(as_asked(job.work)))
     for kept_apart in ("payload_id", "certificate"):
         body.pop(kept_apart, None)
     body |= {"schedule": dict(job.schedule), "catch_up": catch_up_shown(job.catch_up)}

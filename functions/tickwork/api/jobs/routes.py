@@ -27,9 +27,10 @@ from tickwork.api.jobs.bodies import (
     PreviewIn,
     ResumeIn,
 )
-from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again
+from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again, without_masks
 from tickwork.api.jobs.previews import calendars_of, preview, why_not
 from tickwork.api.jobs.views import job_view
+from tickwork.api.masks import sees_payloads
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
@@ -79,10 +80,12 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     ports, body = call.ports, call.body
     check_slug(body.team, "team")
     check_slug(body.name, "name")
-    before = registering.registered_before(ports, job_id_of(body.team, body.name), asked_of(body).all)
+    job_id = job_id_of(body.team, body.name)
+    body = without_masks(body, lambda: registering.standing(ports, job_id))
+    before = registering.registered_before(ports, job_id, asked_of(body).all)
     if before is not None:
         again = schedule_again(before, body.schedule)
-        return 200, _answer(ports, before, _warnings(ports, body.schedule, again))
+        return 200, _answer(call, before, _warnings(ports, body.schedule, again))
     registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     check_target(ports, body, new.work)
@@ -91,7 +94,7 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
         job, is_new = registering.create_job(ports, new)
     registry.note_unregistered(ports, [job.team])
     paging.page_owners(ports, {job.team: [*near, *(counting_jobs.near(ports, job.team) if is_new else ())]})
-    return 201 if is_new else 200, _answer(ports, job, _warnings(ports, body.schedule, schedule))
+    return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
 
 
 def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
@@ -99,7 +102,7 @@ def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
     query = call.query
     after = after_name(query.cursor, query.team)
     found, more = registering.list_jobs(call.ports, query.team, limit=query.limit, after=after)
-    return 200, {"jobs": [_view(call.ports, job) for job in found], "cursor": to_cursor(more)}
+    return 200, {"jobs": [_view(call, job) for job in found], "cursor": to_cursor(more)}
 
 
 def get_job(call: Call[NoBody, JobQuery]) -> tuple[int, JobShown]:
@@ -109,8 +112,8 @@ def get_job(call: Call[NoBody, JobQuery]) -> tuple[int, JobShown]:
     """
     job_id, version = call.path["job_id"], call.query.version
     if version is None:
-        return 200, _view(call.ports, registering.get_job(call.ports, job_id))
-    return 200, _view(call.ports, job_at(call.ports, job_id, version))
+        return 200, _view(call, registering.get_job(call.ports, job_id))
+    return 200, _view(call, job_at(call.ports, job_id, version))
 
 
 def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
@@ -168,7 +171,7 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
             ports, call.path["job_id"], body.version, revise, lambda job: change_of(job, given).all
         )
     schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
-    answer = _answer(ports, job, _warnings(ports, given.get("schedule"), schedule))
+    answer = _answer(call, job, _warnings(ports, given.get("schedule"), schedule))
     # A pause raises the version as well, and changes nothing that a job is defined by.
     return 200, cast("ChangedJob", {**answer, "changed": (job.defined_since or job.version) > body.version})
 
@@ -184,7 +187,7 @@ def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     body = call.body
     until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
     job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
-    return 200, _view(call.ports, job)
+    return 200, _view(call, job)
 
 
 def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
@@ -192,7 +195,7 @@ def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
     job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.actor.signs(call.body.by))
     last = resumed(job.pauses)
     who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
-    return 200, cast("ResumedJob", {**_view(call.ports, job), "changed": was_paused, "resumed": who})
+    return 200, cast("ResumedJob", {**_view(call, job), "changed": was_paused, "resumed": who})
 
 
 def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]:
@@ -230,12 +233,12 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
         return 200, preview(schedule, calendars_of(call.ports, call.actor, schedule, team), after_ms, body.count)
 
 
-def _view(ports: Ports, job: Job) -> JobShown:
-    return job_view(job, ports.clock.now_ms())
+def _view(call: Call[Any, Any], job: Job) -> JobShown:
+    return job_view(job, call.ports.clock.now_ms(), sees_payload=sees_payloads(call.ports, call.actor, job.team))
 
 
-def _answer(ports: Ports, job: Job, warnings: list[str]) -> JobAnswer:
-    return cast("JobAnswer", {**_view(ports, job), "warnings": list(warnings)})
+def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:
+    return cast("JobAnswer", {**_view(call, job), "warnings": list(warnings)})
 
 
 _AT = (JOB_ID,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast, get_type_hints
 
 from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown
-from tickwork.api.work import shown
+from tickwork.api.masks import work_view
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
 from tickwork.core.jobs.pauses import Pause, pause_in_force
@@ -20,7 +20,7 @@ TEXTS = tuple(
 """Texts of a definition that are shown where they are given: a new one needs no line here."""
 
 
-def job_view(job: Job, now_ms: int) -> JobShown:
+def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
     """A job as it stands now."""
     is_paused = job.status == ACTIVE and pause_in_force(job.pauses, now_ms) is not None
     # By a cast, for a type checker lets no TypedDict be unpacked into one with more fields.
@@ -33,7 +33,7 @@ def job_view(job: Job, now_ms: int) -> JobShown:
             "version": job.version,
             "status": PAUSED if is_paused else job.status,
             "schedule": dict(job.schedule),
-            **shown(job.work),
+            **work_view(job.work, sees_payload=sees_payload),
             "tolerance_s": job.tolerance_s,
             "catch_up": catch_up_shown(job.catch_up),
             "created_at": iso_ms(job.created_at_ms),

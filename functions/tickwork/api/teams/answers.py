@@ -51,6 +51,7 @@ class TeamShown(TypedDict):
     """Where one team is shown: what it uses of the quotas that are set; null: nobody has counted it yet. Timers and
     payloads are counted in chunks, and creates of a second only where somebody had to ask for them."""
     shared: list[SharedShown]
+    viewers_see_payloads: bool
     created_at: Moment
     created_by: str
     changed_at: Moment

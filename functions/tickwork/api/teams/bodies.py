@@ -61,6 +61,9 @@ class TeamIn(Body):
     quotas: QuotasIn = QuotasIn()
     shared: list[SharedIn] = Field(default=[], max_length=SHARED_MAX)
 
+    viewers_see_payloads: bool | None = None
+    """Whether those who may only look see what is in payloads. Left out: as it is; of a new team they do not."""
+
     @model_validator(mode="after")
     def _each_once(self) -> Self:
         if len({(one.kind, one.address) for one in self.routes}) < len(self.routes):

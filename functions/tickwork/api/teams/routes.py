@@ -35,8 +35,9 @@ def put_team(call: Call[TeamIn, NoQuery]) -> tuple[int, TeamShown]:
 
     Who is a team, and its weight and quotas, is the platform's to say; all else the team's owner's.
     """
-    content = _content(call)
-    return 200, _view(teams.put_team(call.ports, call.path["team"], content, call.body.version, call.actor))
+    content, shows = _content(call), call.body.viewers_see_payloads
+    team = teams.put_team(call.ports, call.path["team"], content, call.body.version, call.actor, shows=shows)
+    return 200, _view(team)
 
 
 def get_team(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
@@ -59,7 +60,8 @@ def test_routes(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
 def list_teams(call: Call[NoBody, TeamsQuery]) -> tuple[int, TeamsPage]:
     """The registered teams, by name: of a team's credential that team alone."""
     query = call.query
-    found, more = teams.list_teams(call.ports, limit=query.limit, after=_after(query.cursor))
+    own = call.actor.teams if call.actor.is_walled else None
+    found, more = teams.list_teams(call.ports, of=own, limit=query.limit, after=_after(query.cursor))
     return 200, {"teams": [_view(team) for team in found], "cursor": to_cursor(more)}
 
 
@@ -141,6 +143,7 @@ def _view(team: Team, standings: Sequence[Standing] = ()) -> TeamShown:
         "weight": team.weight,
         "quotas": quotas,
         "shared": [{"resource": one.resource, "teams": list(one.teams)} for one in team.shared],
+        "viewers_see_payloads": not team.hides_payloads,
         "created_at": iso_ms(team.created_at_ms),
         "created_by": team.created_by,
         "changed_at": iso_ms(team.changed_at_ms),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import cast
+from typing import Any, cast
 
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery
+from tickwork.api.masks import sees_payloads
 from tickwork.api.places import fields_under, own_by_team
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.timers.answers import (
@@ -39,6 +40,7 @@ from tickwork.core.errors import (
 from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import DAY_MS, LATEST_INSTANT_MS
 from tickwork.core.ledger.lifecycle import FORGOTTEN
+from tickwork.core.ledger.records import Run
 from tickwork.flows.access import registry
 from tickwork.flows.access.recording import Counted, call_on_many
 from tickwork.flows.audit import history
@@ -63,11 +65,11 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
         (before,) = _created_before(ports, [body])
         if not isinstance(before, Created):
             raise
-        return 200, _answer(ports, body, before)
+        return 200, _answer(call, body, before)
     (created,) = timers.create_timers(ports, [new])
     registry.note_unregistered(ports, [body.team])
     paging.page_owners(ports, near)
-    return 201 if created.is_new else 200, _answer(ports, body, created)
+    return 201 if created.is_new else 200, _answer(call, body, created)
 
 
 def create_timers(call: Call[TimersIn, NoQuery]) -> tuple[int, TimersAnswer]:
@@ -81,7 +83,7 @@ def create_timers(call: Call[TimersIn, NoQuery]) -> tuple[int, TimersAnswer]:
     fates = _fates(call, bodies)
     _refuse_if_nothing_is_there(fates)
     status = 201 if all(isinstance(fate, Created) for fate in fates) else 207
-    return status, {"timers": [_told(call.ports, body, fate) for body, fate in zip(bodies, fates, strict=True)]}
+    return status, {"timers": [_told(call, body, fate) for body, fate in zip(bodies, fates, strict=True)]}
 
 
 def _new[B: TimerIn | TimersIn](call: Call[B, NoQuery], body: TimerIn, now_ms: int) -> NewTimer:
@@ -162,14 +164,18 @@ def _refuse_if_nothing_is_there(fates: list[Fate | CallerError]) -> None:
     raise errors[0]
 
 
-def _answer(ports: Ports, body: TimerIn, created: Created) -> TimerAnswer:
-    view = timer_view(created.run, FORGOTTEN if created.is_forgotten else None)
-    return cast("TimerAnswer", {**view, "warnings": timer_warnings(body, ports.clock.now_ms())})
+def _answer(call: Call[Any, NoQuery], body: TimerIn, created: Created) -> TimerAnswer:
+    view = _view(call, created.run, FORGOTTEN if created.is_forgotten else None)
+    return cast("TimerAnswer", {**view, "warnings": timer_warnings(body, call.ports.clock.now_ms())})
 
 
-def _told(ports: Ports, body: TimerIn, fate: Fate | CallerError) -> CreatedTimer | UncreatedTimer:
+def _view(call: Call[Any, Any], run: Run, status: str | None = None) -> TimerShown:
+    return timer_view(run, status, sees_payload=sees_payloads(call.ports, call.actor, run.key.team))
+
+
+def _told(call: Call[Any, NoQuery], body: TimerIn, fate: Fate | CallerError) -> CreatedTimer | UncreatedTimer:
     if isinstance(fate, Created):
-        return cast("CreatedTimer", {**_answer(ports, body, fate), "created": fate.is_new})
+        return cast("CreatedTimer", {**_answer(call, body, fate), "created": fate.is_new})
     told: UncreatedTimer = {"created": False, "problem": BUSY, "field": None, "detail": _busy(fate), "remedy": _AGAIN}
     if isinstance(fate, CallerError):
         told |= {"problem": fate.slug, "field": fate.field, "detail": fate.detail, "remedy": fate.remedy}
@@ -194,7 +200,7 @@ def get_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
     """A timer, which is also the record of its run."""
     run = timers.get_timer(call.ports, call.path["timer_id"])
     view = history.view_of(call.ports, run)
-    return 200, timer_view(view.run, view.status)
+    return 200, _view(call, view.run, view.status)
 
 
 def list_timers(call: Call[NoBody, TimersQuery]) -> tuple[int, TimersPage]:
@@ -207,14 +213,14 @@ def list_timers(call: Call[NoBody, TimersQuery]) -> tuple[int, TimersPage]:
         raise not_a_cursor()
     wanted = Filter(query.team, query.status, since_ms, min(until_ms, LATEST_INSTANT_MS))
     page = history.list_timers(call.ports, wanted, limit=query.limit, after=after)
-    shown = [timer_view(one.run, one.status) for one in page.found]
+    shown = [_view(call, one.run, one.status) for one in page.found]
     come = {"cursor": to_place(page.after), "bounded": page.bounded, "reached": reached(page.after)}
     return 200, cast("TimersPage", {"timers": shown, **come})
 
 
 def cancel_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
     """Cancel a timer. Works until a worker has started it; again is a no-op."""
-    return 200, timer_view(timers.cancel_timer(call.ports, call.path["timer_id"]))
+    return 200, _view(call, timers.cancel_timer(call.ports, call.path["timer_id"]))
 
 
 def cancel_timers(call: Call[CancelIn, NoQuery]) -> tuple[int, CancelTimersAnswer]:

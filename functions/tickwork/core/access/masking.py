@@ -1,14 +1,17 @@
-"""Known forms of credentials in texts of others, taken out before a text is kept where people read it.
+"""Known forms of credentials in texts of others, taken out before a text is kept or shown where people read it.
 
-Owns the forms. Protects: what somebody has pasted into a reason, a name or a URL by mistake does not live on in the
-audit. What has no known form is not found: payloads, where secrets belong least and lie most, are kept out altogether.
+Owns the forms, and the names that credentials have. Protects: what somebody has pasted into a reason, a name or a URL
+by mistake does not live on in the audit, nor in what the API shows of a job. What has no known form is not found:
+payloads, where secrets belong least and lie most, are kept out of the audit altogether, and their teams mark what is
+secret in them (`hiding`).
 """
 
 from __future__ import annotations
 
 import re
 
-MASK = "***"
+MASK = "***masked***"
+"""Nobody writes it by chance: so it is known when it is sent back."""
 
 _FORMS = re.compile(
     "|".join(
@@ -19,6 +22,7 @@ _FORMS = re.compile(
             r"\bglpat-[0-9A-Za-z_-]{20,64}",
             r"\bxox[abeprs]-[0-9A-Za-z-]{10,250}",
             r"\b[rs]k_(?:live|test)_[0-9A-Za-z]{10,250}",
+            r"(?<=hooks\.slack\.com/services/)[0-9A-Za-z_/-]{10,250}",
             r"\bAIza[0-9A-Za-z_-]{35}",
             r"\beyJ[0-9A-Za-z_-]{8,4000}\.[0-9A-Za-z_-]{8,4000}\.[0-9A-Za-z_-]{0,4000}",  # a JWT
             r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*",
@@ -31,17 +35,25 @@ _HEADER = re.compile(r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(['\"]?\s
 """Of these the whole line: whatever its scheme, what follows is a credential."""
 _USER = re.compile(r"(://)(?:[^\s/@:?#]{0,256}:[^\s/?#]{1,256}|[^\s/@:?#]{16,256})(@)")
 """A password, up to the last @ of its host; or what is too long for a name."""
-_NAMED = re.compile(
-    r"(?i)\b((?:[a-z0-9]{1,20}[_-]){0,4}[a-z0-9]{0,20}"
-    r"(?:(?:access|api|private|secret)[_-]?key|auth|passw(?:or)?d|passphrase|pwd|secret|sig(?:nature)?|token))"
-    r"(['\"]?\s*[=:]\s*)(?:\"[^\"]{1,4000}\"?|'[^']{1,4000}'?|[^\s&,;'\"]{1,4000})"
+_NAME = (
+    r"(?:[a-z0-9]{1,20}[_-]){0,4}[a-z0-9]{0,20}"
+    r"(?:(?:access|api|private|secret)[_-]?key|auth|passw(?:or)?d|passphrase|pwd|secret|sig(?:nature)?|token)"
 )
+_NAMED = re.compile(
+    rf"(?i)\b({_NAME})(['\"]?\s*[=:]\s*)(?:\"[^\"]{{1,4000}}\"?|'[^']{{1,4000}}'?|[^\s&,;'\"]{{1,4000}})"
+)
+_WHOLE_NAME = re.compile(rf"(?i){_NAME}|(?:proxy-)?authorization|(?:set-)?cookie")
 
 
 def masked(text: str) -> str:
-    """The text with each credential of a known form replaced by `***`."""
+    """The text with each credential of a known form replaced by `***masked***`."""
     text = _FORMS.sub(MASK, text)
     text = _HEADER.sub(rf"\1\2{MASK}", text)
     text = _BEARER.sub(rf"\1\2{MASK}", text)
     text = _USER.sub(rf"\1{MASK}\2", text)
     return _NAMED.sub(rf"\1\2{MASK}", text)
+
+
+def is_credentials_name(name: str) -> bool:
+    """Whether what has this name, in a header or an object, is a credential by that alone."""
+    return _WHOLE_NAME.fullmatch(name) is not None

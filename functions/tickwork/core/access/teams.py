@@ -74,6 +74,9 @@ class TeamContent(Record):
     """Its part, beside the others', of what all want at once."""
     quotas: Quotas = _NO_QUOTAS
     shared: tuple[Shared, ...] = ()
+    hides_payloads: bool = False
+    """Whether its viewers see no payloads. A version that did not ask has stored nothing of it: they went on seeing
+    them, and so they do."""
 
 
 PLATFORMS_SAY = ("weight", "quotas")

@@ -128,6 +128,16 @@ def read_ready(text: str) -> dict[str, Any]:
     return body
 
 
+def ref_in(text: str) -> str:
+    """Which run a message is about, as far as it says so: all that a log tells of one, for the rest may be a payload.
+    Empty where it says none."""
+    try:
+        ref = parse_ref(str(_read_object(text, READY_CHARS_MAX)["ref"])).ref
+    except (KeyError, ValueError):
+        return ""
+    return ref
+
+
 _READY = {"ref": str, "run_id": str, "job_id": str, "handler": str, "attempt": int, "lease_s": int}
 
 

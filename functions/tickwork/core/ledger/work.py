@@ -56,6 +56,13 @@ def _resources(item: Item) -> tuple[Resource, ...]:
     return tuple(Resource(name, count) for name, count in counts)
 
 
+def _payload(value: object) -> str | None:
+    """JSON text. What else somebody has put there is not told: it is a payload all the same."""
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError("the payload is no text")
+
+
 def _as_set(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
@@ -66,7 +73,7 @@ class Work(Record):
 
     pool: str
     handler: str
-    payload: str | None = None
+    payload: str | None = field(default=None, repr=False, metadata={"read": _payload})
     payload_id: str | None = None
     lease_s: int = 60
     retry: RetryPolicy = _DEFAULT_RETRY
@@ -76,6 +83,8 @@ class Work(Record):
     sign_off: Mapping[str, str] | None = None
     """Who took it upon them, and why, that an `unsafe` job may be lost."""
     side_effects: tuple[str, ...] = ()
+    secret_fields: tuple[str, ...] = ()
+    """Paths in the payload whose values no answer shows (`access.hiding`)."""
     certificate: Mapping[str, str] | None = None
     """Which code was shown to make a double delivery harmless, and when."""
     resources: tuple[Resource, ...] = field(default=(), metadata=spelled(Spelling(("resources",), _counts, _resources)))
@@ -92,6 +101,7 @@ class Work(Record):
             payload=None if self.payload is None else canonical_text(self.payload),
             retry=retry,
             side_effects=_as_set(self.side_effects),
+            secret_fields=_as_set(self.secret_fields),
             resources=tuple(sorted(self.resources, key=lambda one: one.name)),
         )
 

@@ -21,7 +21,7 @@ from tickwork.core.instants import DAY_MS
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import KEYS, KEYS_BY_TEAM, TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Item, Put
-from tickwork.flows.access import quotas
+from tickwork.flows.access import quotas, registry
 from tickwork.flows.access.pools import no_such_pool
 from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
@@ -48,6 +48,7 @@ def create_key(ports: Ports, wanted: Wanted, actor: Actor, *, successor_of: str 
     """(the key, its text, which is stored nowhere). Forbidden, InvalidField or TooMany. `successor_of`: the id of the
     key that it is to take the place of."""
     _check_wanted(ports, wanted, actor, is_successor=bool(successor_of))
+    registry.hold_team(ports, wanted.team)
     standing = list_keys(ports, wanted.team)
     _check_quota(ports, wanted.team, standing, successor_of)
     if len(standing) >= api_keys.KEYS_PER_TEAM_MAX:

@@ -14,14 +14,13 @@ from tickwork.core.access.actors import PLATFORM_TEAM, Actor
 from tickwork.core.access.pools import Pool, Share
 from tickwork.core.access.teams import team_key
 from tickwork.core.errors import (
-    AlreadyExists,
     Conflict,
     InUse,
     InvalidField,
     NotFound,
     TooMany,
-    VersionConflict,
     WorldError,
+    check_replaced,
 )
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
@@ -110,12 +109,12 @@ def _check_asked(ports: Ports, team: str, name: str, asked: Asked) -> None:
 
 
 def _new(ports: Ports, team: str, name: str, asked: Asked, version: int | None, actor: Actor) -> Pool:
-    if version is not None:
-        raise NotFound(f"there is no pool {name!r} of {team}", field="version", remedy="make it without a version")
+    check_replaced(f"pool {name} of {team}", None, version)
     if len(list_pools(ports, team)) >= pools.POOLS_PER_TEAM_MAX:
         raise TooMany(
             f"team {team} has {pools.POOLS_PER_TEAM_MAX} pools", field="pool", remedy="use one of them, or delete some"
         )
+    registry.hold_team(ports, team)
     by, at_ms = actor.name, ports.clock.now_ms()
     pool = Pool(
         owner=team,
@@ -141,18 +140,7 @@ def _says(pool: Pool, asked: Asked) -> bool:
 def _check_change(pool: Pool, asked: Asked, version: int | None) -> None:
     if pool.closed_at_ms:
         raise InUse(f"pool {pool.pool} is being deleted", field="pool", remedy="delete it to the end first")
-    if version is None:
-        raise AlreadyExists(
-            f"pool {pool.pool} exists otherwise (version {pool.version})",
-            field="version",
-            remedy="send the version you have read, to change it",
-        )
-    if version != pool.version:
-        raise VersionConflict(
-            f"pool {pool.pool} is at version {pool.version}",
-            field="version",
-            remedy="read it again, and repeat your change on that version",
-        )
+    check_replaced(f"pool {pool.pool}", pool.version, version)
     if (asked.worker, asked.timeout_s) != (pool.worker, pool.timeout_s):
         raise InvalidField(
             "the kind of its worker is what its queue was made for",

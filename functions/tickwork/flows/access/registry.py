@@ -36,6 +36,9 @@ def check_team(ports: Ports, team: str, field: str = "team") -> None:
         return
     try:
         may_create = _may_create(ports, team)
+        if may_create:
+            hold_team(ports, team)
+            may_create = _may_create(ports, team)  # it may have been deleted since it was read
     except WorldError as error:
         ports.signals.log("team_not_checked", team=team, error=repr(error))
         return
@@ -54,6 +57,13 @@ def _may_create(ports: Ports, team: str) -> bool:
         return True
     registered, refused = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED], anew=True)
     return registered is not None or refused is None
+
+
+def hides_payloads(ports: Ports, team: str) -> bool:
+    """Whether viewers of a team see no payloads. Of one that is not registered, nobody has ever said so. A table that
+    is busy is told as such: nothing is shown for it."""
+    (item,) = read(ports, [teams.team_key(team)])
+    return item is not None and item.get("hides_payloads", False) is not False
 
 
 def note_unregistered(ports: Ports, names: Iterable[str]) -> None:
@@ -84,6 +94,13 @@ def keep_teams_mark(ports: Ports, team: str, fire_at_ms: int) -> None:
         keep_mark(ports, teams.team_key(team), fire_at_ms, Is("team", team))
     except (WorldError, Unreadable) as error:
         ports.signals.log("team_mark_not_kept", team=team, error=repr(error))
+
+
+def hold_team(ports: Ports, team: str) -> None:
+    """Have a team's deletion wait for what is about to be created of it. Its deletion looks for jobs and keys in
+    indexes, which are behind by a moment, and before it deletes: what is missed there would belong to whoever is
+    registered by that name next."""
+    keep_teams_mark(ports, team, ports.clock.now_ms() + CALL_MS_MAX)
 
 
 def keep_mark(

@@ -5,6 +5,7 @@ Protects: a team is replaced by who has read it as it stands; adopting registers
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tickwork.core.access import teams
@@ -12,14 +13,14 @@ from tickwork.core.access.actors import PLATFORM_TEAM, Actor
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
 from tickwork.core.access.teams import Team, TeamContent
-from tickwork.core.errors import AlreadyExists, Conflict, NotFound, VersionConflict
+from tickwork.core.errors import Conflict, NotFound, check_replaced
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Delete, Is, Item, Put
 from tickwork.flows.access import registry
 from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.reading import pages
+from tickwork.flows.ledger.reading import pages, read_many
 from tickwork.ports import Ports
 
 PUT_TRIES_MAX = 3
@@ -37,10 +38,19 @@ def get_team(ports: Ports, team: str) -> Team:
     return Team.from_item(item)
 
 
-def list_teams(ports: Ports, *, limit: int, after: str | None) -> tuple[list[Team], str | None]:
-    """A page of the teams that the caller reaches, by name, and the name to go on after."""
-    page = ports.store.query(TEAMS, teams.REGISTERED, _FIRST, _LAST, limit=limit, after=after)
-    return [team for item in page.items if (team := _readable(ports, item)) is not None], page.more
+def list_teams(
+    ports: Ports, *, limit: int, after: str | None, of: Collection[str] | None = None
+) -> tuple[list[Team], str | None]:
+    """A page of teams by name, and the name to go on after. `of`: of these alone, which are few; None: of all. What
+    goes on behind the wall would be the name of whoever comes next (tenant-wall)."""
+    if of is not None:
+        names = sorted(name for name in of if name > (after or ""))
+        items = read_many(ports, TEAMS, [teams.team_key(name) for name in names[:limit]])
+        more = names[limit - 1] if len(names) > limit else None
+    else:
+        page = ports.store.query(TEAMS, teams.REGISTERED, _FIRST, _LAST, limit=limit, after=after)
+        items, more = [*page.items], page.more
+    return [team for item in items if item is not None and (team := _readable(ports, item)) is not None], more
 
 
 def _readable(ports: Ports, item: Item) -> Team | None:
@@ -52,21 +62,24 @@ def _readable(ports: Ports, item: Item) -> Team | None:
         return None
 
 
-def put_team(ports: Ports, name: str, content: TeamContent, version: int | None, actor: Actor) -> Team:
-    """Register a team (`version` None), or replace the version that the caller has read. The same content again is a
-    no-op. Forbidden, AlreadyExists, NotFound, or VersionConflict when somebody else has changed it."""
+def put_team(
+    ports: Ports, name: str, content: TeamContent, version: int | None, actor: Actor, *, shows: bool | None = None
+) -> Team:
+    """Register a team (`version` None), or replace the version that the caller has read. `shows`: whether its viewers
+    see payloads (None: as it is, and of a new team they do not). The same content again is a no-op. Forbidden,
+    AlreadyExists, NotFound, or VersionConflict when somebody else has changed it."""
     for _ in range(PUT_TRIES_MAX):
         item = ports.store.get(TEAMS, teams.team_key(name))
         standing = None if item is None else Team.from_item(item)
+        hides = (standing is None or standing.hides_payloads) if shows is None else not shows
+        content = replace(content, hides_payloads=hides)
         if standing is not None and standing.says(content):
             return standing
+        check_replaced(f"team {name}", None if standing is None else standing.version, version)
         now_ms = ports.clock.now_ms()
         if standing is None:
-            if version is not None:
-                raise NotFound(f"there is no team {name!r}", field="version", remedy="register it without a version")
             team = teams.registration(name, content, actor, now_ms)
         else:
-            _check_version(standing, version)
             team = teams.revision(standing, content, actor, now_ms)
         team, entry = recorded_team(ports, standing, team, "changed" if standing else "registered")
         if isinstance(commit(ports, teams.put_team(team), entry), Committed):
@@ -75,21 +88,6 @@ def put_team(ports: Ports, name: str, content: TeamContent, version: int | None,
             return team
         # Refused: somebody was first, or it was our own write whose reply was lost; reading it again tells.
     raise Conflict(f"team {name} was changed {PUT_TRIES_MAX} times meanwhile")
-
-
-def _check_version(standing: Team, version: int | None) -> None:
-    if version is None:
-        raise AlreadyExists(
-            f"team {standing.team} exists with other content (version {standing.version})",
-            field="version",
-            remedy="send the version you have read, to replace it",
-        )
-    if version != standing.version:
-        raise VersionConflict(
-            f"team {standing.team} is at version {standing.version}",
-            field="version",
-            remedy="read it again, and repeat your change on that version",
-        )
 
 
 def recorded_team(ports: Ports, before: Team | None, after: Team | None, action: str) -> tuple[Team, Put]:

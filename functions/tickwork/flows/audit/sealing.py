@@ -58,7 +58,7 @@ def _seal_team(ports: Ports, sealed: Sealed, until_ms: int, repairs: Repairs, en
                 ports.signals.log("audit_sealed", team=sealed.team, through=iso(until_ms), seal=sealed.head)
                 return
         repairs.unfinished += 1
-    except WorldError as error:
+    except (WorldError, Unreadable) as error:
         repairs.failed += 1
         ports.signals.log("audit_not_sealed", team=sealed.team, error=repr(error))
 

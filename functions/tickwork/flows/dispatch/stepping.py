@@ -7,12 +7,11 @@ others go on. A chain is stepped whatever state its due item is in: one that was
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tickwork.core.dispatch import chain, set_aside
-from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
+from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError, told_error, told_way
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes, following
 from tickwork.core.jobs.pauses import pause_at
@@ -103,8 +102,8 @@ def leave_job(ports: Ports, key: LedgerKey, error: Exception, fired: Fired) -> N
     if isinstance(error, Unreadable | WorldError):
         ports.signals.log("item_set_aside", why=str(error))
         return
-    trace = "".join(traceback.format_exception(error))[-TRACE_CHARS_MAX:]
-    ports.signals.log("job_failed", job_id=key.job_id, ref=key.ref, why=repr(error), trace=trace)
+    trace = told_way(error)[-TRACE_CHARS_MAX:]
+    ports.signals.log("job_failed", job_id=key.job_id, ref=key.ref, why=told_error(error), trace=trace)
 
 
 def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
-from tickwork.core.errors import AlreadyExists, BadSchedule, NotFound, VersionConflict
+from tickwork.core.errors import BadSchedule, Conflict, NotFound, check_replaced
 from tickwork.core.ids import job_id_of
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import CALENDARS, CALENDARS_BY_TEAM
@@ -40,7 +40,8 @@ def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], ve
     standing = ports.store.get(CALENDARS, {"calendar_id": item["calendar_id"]})
     if standing is not None and _says(standing, wanted):
         return standing
-    _check_version(standing, item["calendar_id"], version)
+    what = f"calendar {item['calendar_id']}"
+    check_replaced(what, None if standing is None else standing["version"], version)
     entry, head = recorded(ports, _told(standing, item))
     item = {**(standing or {}), **item, "audit_head": head}
     unchanged: Condition = Absent() if version is None else Is("version", version)
@@ -52,7 +53,8 @@ def put_calendar(ports: Ports, team: str, name: str, spec: Mapping[str, Any], ve
         return item
     standing = get_calendar(ports, item["calendar_id"])
     if not _says(standing, wanted):  # else it was our own write, whose reply was lost
-        raise _changed(standing)
+        check_replaced(what, standing["version"], version or 0)
+        raise Conflict(f"{what} was changed meanwhile, and stands at its version again")
     return standing
 
 
@@ -80,27 +82,6 @@ def _says(item: Item, wanted: Calendar) -> bool:
         return replace(read_calendar(item), version=wanted.version) == wanted
     except (BadSchedule, Unreadable):
         return False
-
-
-def _check_version(standing: Item | None, calendar_id: str, version: int | None) -> None:
-    if standing is None and version is not None:
-        raise NotFound(f"there is no calendar {calendar_id!r}", field="version", remedy="create it without a version")
-    if standing is not None and version is None:
-        raise AlreadyExists(
-            f"calendar {calendar_id} exists with other content (version {standing['version']})",
-            field="version",
-            remedy="send the version you have read, to replace it",
-        )
-    if standing is not None and standing["version"] != version:
-        raise _changed(standing)
-
-
-def _changed(standing: Item) -> VersionConflict:
-    return VersionConflict(
-        f"calendar {standing['calendar_id']} is at version {standing['version']}",
-        field="version",
-        remedy="read it again, and repeat your change on that version",
-    )
 
 
 def get_calendar(ports: Ports, calendar_id: str) -> Item:

@@ -1,7 +1,8 @@
 """Deleting a team: refused while anything of it lives.
 
 Protects: nothing is deleted but the team's own item, and what is stored goes on firing. What counts as alive is what
-can be told at a bounded price: jobs, calendars, pools and keys by their indexes, timers by the team's mark.
+can be told at a bounded price: jobs, calendars, pools and keys by their indexes, timers by the team's mark, which holds
+the team as well for the minute in which something new may not be found yet.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _alive(ports: Ports, team: Team) -> str:
     if any(key.status_at(now_ms) == "valid" for key in keys.list_keys(ports, name)):
         return "API keys that are valid"
     if team.pending_until_ms > now_ms:
-        return f"timers that may be pending until {iso(team.pending_until_ms)}"
+        return f"something just created, or timers, that may be pending until {iso(team.pending_until_ms)}"
     return ""
 
 

@@ -51,6 +51,12 @@ def registered_before(ports: Ports, job_id: str, asked: Collection[str]) -> Job 
     return standing
 
 
+def standing(ports: Ports, job_id: str) -> Job | None:
+    """The job of a name; None where there is none, or it was deleted."""
+    job = read_job(ports, job_id)
+    return None if job is None or job.status == DELETED else job
+
+
 def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
     """(job, whether it is new). AlreadyExists when the name is taken by other content."""
     for _ in range(CHANGE_TRIES_MAX):

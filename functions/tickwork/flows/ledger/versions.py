@@ -64,6 +64,9 @@ def job_at(ports: Ports, job_id: str, version: int) -> Job:
             remedy="a definition is kept for the retention time and 90 days after it was replaced; see GET /audit",
         )
     as_defined = replace(job, **items.values_of(defined, Definition))
+    # A mark that was set later holds for what is shown of earlier: it was as secret then.
+    marks = sorted({*defined.work.secret_fields, *job.work.secret_fields})
+    as_defined = replace(as_defined, work=replace(defined.work, secret_fields=tuple(marks)))
     gone: dict[str, Any] = {"next": None, "last": None, "pauses": (), "cancelled": (), "reason": None}
     return replace(as_defined, version=version, status=REPLACED, **gone)
 

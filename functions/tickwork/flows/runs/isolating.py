@@ -6,8 +6,7 @@ are told and counted here; neither is swallowed.
 
 from __future__ import annotations
 
-import traceback
-
+from tickwork.core.errors import told_error, told_way
 from tickwork.core.ledger.items import Unreadable
 from tickwork.ports import Ports
 
@@ -25,5 +24,4 @@ def tell(ports: Ports, ref: str, error: Exception) -> None:
         ports.signals.log("item_set_aside", ref=ref, why=str(error))
         return
     ports.signals.count("runs.internal_errors_total")
-    way = "".join(traceback.format_exception(error))
-    ports.signals.log("run_call_failed", ref=ref, error=repr(error), traceback=way)
+    ports.signals.log("run_call_failed", ref=ref, error=told_error(error), traceback=told_way(error))

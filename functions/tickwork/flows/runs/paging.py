@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tickwork.core.access.actors import Actor
-from tickwork.core.access.pagers import FAILED, PROVEN, RouteTest, Standing, key_of_test, standing_of
+from tickwork.core.access.pagers import FAILED, PROVEN, UNCONFIRMED, RouteTest, Standing, key_of_test, standing_of
 from tickwork.core.access.teams import PagerRoute, Team, team_key
 from tickwork.core.errors import CallerError, WorldError
-from tickwork.core.instants import DAY_MS, ceil_to_second
+from tickwork.core.instants import DAY_MS, HOUR_MS, ceil_to_second
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.messages import compact_json
 from tickwork.core.ledger.records import Run
@@ -30,6 +30,8 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import PUSH_POOL, Ports
 
 PUSHES_AT_ONCE = 1
+ASKS_AGAIN_MS = HOUR_MS
+"""How soon an address that does not confirm is mailed again: it may be a stranger's, whom somebody wants to flood."""
 PAGED_MAX = 2_000
 """Quotas of which a process remembers that their owner was told."""
 PAGED = "@paged"
@@ -38,22 +40,26 @@ PAGED = "@paged"
 
 def test_routes(ports: Ports, team: Team, actor: Actor) -> list[Standing]:
     """Send a test message by each route of a team. How each stands now: a webhook's message is on its way."""
-    for route in team.routes:
-        test = _test(ports, team, route, actor)
+    for route, last in zip(team.routes, _last_tests(ports, team), strict=True):
+        asked_at_ms = last.at_ms if last is not None and last.state == UNCONFIRMED else -ASKS_AGAIN_MS
+        asks = ports.clock.now_ms() - asked_at_ms >= ASKS_AGAIN_MS
+        test = _test(ports, team, route, actor, asks=asks)
+        if test.state == UNCONFIRMED and not asks:
+            continue  # when it was asked stays as it is
         latest = any_of(Missing("at_ms"), Below("at_ms", test.at_ms + 1))
         commit(ports, Put(TEAMS, test.to_item(), latest))
         ports.signals.log("pager_tested", team=team.team, way=route.way, by=actor.name, state=test.state or "sent")
     return standings(ports, team)
 
 
-def _test(ports: Ports, team: Team, route: PagerRoute, actor: Actor) -> RouteTest:
+def _test(ports: Ports, team: Team, route: PagerRoute, actor: Actor, *, asks: bool) -> RouteTest:
     key, at_ms = key_of_test(team.team, route)["team"], ports.clock.now_ms()
     text = f"This is a test of a pager route of the team {team.team}, asked for by {actor.name}. Nothing is wrong."
     if route.way == "webhook":
         if PUSH_POOL not in ports.layout.pools:
             return RouteTest(key, at_ms, actor.name, state=FAILED, detail="this environment does not push")
         return RouteTest(key, at_ms, actor.name, timer_id=_posted(ports, team, route.address, text))
-    said = ports.pager.page(team.team, route.way, route.address, "Test of a pager route", text)
+    said = ports.pager.page(team.team, route.way, route.address, "Test of a pager route", text, asks=asks)
     return RouteTest(key, at_ms, actor.name, state=said.state, detail=said.detail)
 
 
@@ -67,10 +73,14 @@ def _posted(ports: Ports, team: Team, url: str, text: str, kind: str = "test") -
 
 def standings(ports: Ports, team: Team) -> list[Standing]:
     """How each route of a team stands, by its last test."""
-    items = read_many(ports, TEAMS, [key_of_test(team.team, route) for route in team.routes])
-    tests = [None if item is None else RouteTest.from_item(item) for item in items]
+    tests = _last_tests(ports, team)
     runs = _runs_of(ports, [test.timer_id for test in tests if test is not None and test.timer_id])
     return [standing_of(test, runs.get(test.timer_id) if test is not None else None) for test in tests]
+
+
+def _last_tests(ports: Ports, team: Team) -> list[RouteTest | None]:
+    items = read_many(ports, TEAMS, [key_of_test(team.team, route) for route in team.routes])
+    return [None if item is None else RouteTest.from_item(item) for item in items]
 
 
 def _runs_of(ports: Ports, timer_ids: Sequence[str]) -> dict[str, Run]:
@@ -120,5 +130,5 @@ def _page(ports: Ports, name: str, near: Near) -> None:
         if route.way == "webhook":
             _posted(ports, team, route.address, text, "quota")
         else:
-            ports.pager.page(name, route.way, route.address, subject, text)
+            ports.pager.page(name, route.way, route.address, subject, text, asks=False)
     ports.signals.log("owner_paged", team=name, limit=near.limit, used=near.used, value=near.value, routes=len(reached))

@@ -16,7 +16,7 @@ from typing import Any
 from tickwork.core.errors import NotFound, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ref
-from tickwork.core.ledger.messages import read_ready
+from tickwork.core.ledger.messages import read_ready, ref_in
 from tickwork.core.ledger.queues import unhandled_wait_s
 from tickwork.core.ledger.records import Run
 from tickwork.core.runs.attempts import LEASE_S_MAX, LEASE_S_MIN, Declined, StartRequest
@@ -132,7 +132,7 @@ def start_message(ports: Ports, pool: str, message: InMessage, worker: str, leas
     except ValueError as error:
         # Left where it is: after enough receives SQS moves it to the pool's dead-letter queue.
         ports.signals.count("runs.bad_messages_total", pool=pool)
-        ports.signals.log("bad_message", why=str(error), body=message.body[:200])
+        ports.signals.log("bad_message", pool=pool, why=str(error), ref=ref_in(message.body), chars=len(message.body))
         return Settled(kept=True)
     try:
         result = worker_calls.start(ports, _request(ports, body, worker, lease_s), body.get("payload_id"))

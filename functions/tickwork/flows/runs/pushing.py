@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tickwork.core.access.hiding import without_values
 from tickwork.core.errors import CallerError, WorldError
 from tickwork.core.instants import SECOND_MS, second_of
-from tickwork.core.ledger.messages import compact_json, read_ready
+from tickwork.core.ledger.messages import compact_json, read_ready, ref_in
 from tickwork.core.ledger.tables import RESOURCES
 from tickwork.core.ledger.writes import Committed, Item
 from tickwork.core.runs import breaker, pushes
@@ -65,7 +66,9 @@ def push_message(ports: Ports, pusher: Pusher, pool: str, message: InMessage) ->
     timeout_ms = _time_left_ms(ports, started, asked_ms)
     if timeout_ms <= 0:
         return _hand_back(ports, started)
-    answer = pusher.poster.post(target, *_request(ports, pusher, started), timeout_ms=timeout_ms)
+    payload = _payload(started)
+    answer = pusher.poster.post(target, *_request(ports, pusher, started, payload), timeout_ms=timeout_ms)
+    answer = replace(answer, detail=without_values(answer.detail, payload))  # many tell what they were sent
     outcome = pushes.judge(answer, ports.clock.now_ms())
     try:
         _note_health(ports, key, read, outcome)
@@ -113,12 +116,15 @@ def _wait_ms(ports: Ports, key: Item, read: Breaker) -> int:
     return 0 if won else breaker.PROBE_MS
 
 
-def _request(ports: Ports, pusher: Pusher, leased: Leased) -> tuple[bytes, dict[str, str]]:
+def _payload(leased: Leased) -> Any:
+    return leased.message.get("payload") if leased.payload is None else json.loads(leased.payload)
+
+
+def _request(ports: Ports, pusher: Pusher, leased: Leased, payload: Any) -> tuple[bytes, dict[str, str]]:
     """Body and headers."""
     message, run = leased.message, leased.run
     sent = ("run_id", "job_id", "scheduled_at", "fire_at", "previous_at", "next_at")
     body: dict[str, Any] = {name: message[name] for name in sent if name in message}
-    payload = message.get("payload") if leased.payload is None else json.loads(leased.payload)
     body |= {"attempt": run.attempt, "token": run.token, "payload": payload}
     encoded = compact_json(body).encode()
     secrets = [pushes.team_secret(master, run.key.team) for master in pusher.secrets]
@@ -180,7 +186,7 @@ def _push_alone(ports: Ports, pusher: Pusher, pool: str, message: InMessage) -> 
     except WorldError as error:
         ports.signals.log("push_failed", error=repr(error))
     except Exception as error:  # noqa: BLE001 - one target or message must not end the loop
-        isolating.tell(ports, message.body[:200], error)
+        isolating.tell(ports, ref_in(message.body), error)
         pulling.hide(ports, pulling.receipt_of(pool, message.receipt), isolating.TRY_AGAIN_S)
     return False
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tickwork.core.access.masking import masked
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.ledger import lifecycle
@@ -239,12 +240,12 @@ def fail(
     retry_after_s: int = 0,
 ) -> Ended | Declined:
     """Record a failed attempt: a retry timer with it in one transaction, or the end of the run."""
-    return _end_with(ports, key, token, Failure(endings.FAILED, error, error_class, retry_after_s, permanent))
+    return _end_with(ports, key, token, Failure(endings.FAILED, masked(error), error_class, retry_after_s, permanent))
 
 
 def acknowledge_cancel(ports: Ports, key: LedgerKey, token: int, error: str = "") -> Ended | Declined:
     """The worker has stopped the run because it was asked to. Declined when nobody had asked."""
-    return _end_with(ports, key, token, Failure(endings.CANCELLED, error))
+    return _end_with(ports, key, token, Failure(endings.CANCELLED, masked(error)))
 
 
 def hand_back(ports: Ports, key: LedgerKey, token: int, stops_in_s: int = 0) -> Ended | Declined:
