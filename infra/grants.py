@@ -117,7 +117,7 @@ RECONCILER = Grants(
         RESOURCES: (DELETE,),
         PASSES: (GET, QUERY, PUT, UPDATE, DELETE),
         AUDIT: (GET_MANY, PUT),
-        TEAMS: (GET, GET_MANY, PUT),
+        TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE),
     },
     indexes={(AUDIT, ENTRIES_BY_TEAM): (QUERY,)},
     ticks=(URL, SEND),

@@ -17,7 +17,8 @@ from tickwork.core.access.teams import Quotas
 from tickwork.core.instants import DAY_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.records import Run, Stands
 from tickwork.core.ledger.tables import TEAMS, TIMERS
-from tickwork.core.ledger.writes import AllOf, AnyOf, Anyway, Below, Condition, Is, Item, Missing, Update
+from tickwork.core.ledger.values import WHOLE_MAX
+from tickwork.core.ledger.writes import AllOf, AnyOf, Below, Condition, Is, Item, Missing, Update
 
 USED = "@used"
 """Partition of the table `teams`: what each team uses."""
@@ -151,8 +152,8 @@ def counting(team: str, quotas: Quotas, stands: Iterable[Stands | None]) -> Upda
 def taking_back(team: str, stands: Iterable[Stands | None]) -> Update | None:
     """The write that takes back what is pending no more, or was not created after all."""
     add = {name: -number for name, number in _sums(stands).items()}
-    why = Anyway("what was counted is taken back whatever stands there; a quota that is gone leaves a counter")
-    return Update(TEAMS, used_key(team), why, add=add) if add else None
+    is_there = Below("timers", WHOLE_MAX)
+    return Update(TEAMS, used_key(team), is_there, add=add) if add else None
 
 
 def giving_back(run: Run, now_ms: int) -> tuple[Update, Update] | None:

@@ -23,8 +23,8 @@ WINDOW_S = 20
 it, short enough that what a process that has died has borrowed is missed for seconds only."""
 STRICT_S = 20
 """How long a process goes on asking for each create after it has seen the second's counter run low."""
-TELLS_AFTER = 150
-"""Creates that a process makes before it tells of them: a unit for so many is 0.7% of a create."""
+TELLS_AFTER = 200
+"""Creates that a process makes before it tells of them: a unit for so many is 0.5% of a create."""
 FREE_PARTS, FREE_MIN = 64, 7
 """A process lets a part of the quota through in a second unasked, and some creates at the least: what comes to it by
 chance alone when many processes share a team's creates evenly. Never more than half of the quota."""
@@ -35,7 +35,7 @@ LENT_PERCENT = 70
 LOW_PERCENT = 75
 """While more than this of a second's counter is taken, a team that is held strictly goes on to be; and it begins to be
 when processes tell of so much of the quota that they let through unasked."""
-LUMPS = 5
+LUMPS = 4
 """What processes tell comes in lumps, so many of which make no rate."""
 TAKEN_PARTS = 150
 """Of a team that is held strictly, so many parts of the quota are taken one by one: the second's counter is written as
@@ -249,12 +249,12 @@ def learned(pace: Pace, quota: int, step: Lend | Close | Take, item: Item, now_s
     """What a process knows by the counter as it stands after a step, which was granted or not."""
     pace = at(pace, quota, now_s)
     if isinstance(step, Take):
-        return _taken(pace, quota, step, whole(item["taken"]), granted=granted)
+        return _taken(pace, quota, step, whole(item.get("taken", 0)), granted=granted)
     is_closed = bool(item.get("closed"))
     pace = replace(pace, lent=whole(item.get("lent", 0)), is_closed=is_closed)
     if isinstance(step, Close) or not granted:
         return pace
-    made = whole(item["made"]) - LUMPS * TELLS_AFTER
+    made = whole(item.get("made", 0)) - LUMPS * TELLS_AFTER
     if made * 100 > LOW_PERCENT * quota * (now_s % WINDOW_S + 1):
         pace = replace(pace, strict_until_s=now_s + STRICT_S)
     return replace(pace, rate=pace.rate + step.extra, untold=pace.untold - step.made)

@@ -13,6 +13,7 @@ from tickwork.core.errors import QuotaExceeded, WorldError
 from tickwork.core.instants import DAY_MS
 from tickwork.core.jobs.definitions import DELETED
 from tickwork.core.ledger.tables import BY_TEAM, JOBS, TEAMS
+from tickwork.core.ledger.values import WHOLE_MAX
 from tickwork.core.ledger.writes import Below, Condition, Is, Item, Missing, Update
 from tickwork.flows.access import quotas
 from tickwork.flows.access.quotas import Near
@@ -43,12 +44,9 @@ def gone(ports: Ports, team: str) -> None:
     """Count one job less. Tried only: the day's counting finds it else."""
     try:
         if quotas.quotas_of(ports, team).jobs:
-            ports.store.commit([Update(TEAMS, counter_key(team), Below("jobs", _ANY), add={"jobs": -1})])
+            ports.store.commit([Update(TEAMS, counter_key(team), Below("jobs", WHOLE_MAX), add={"jobs": -1})])
     except WorldError as error:
         quotas.not_counted(ports, team, error)
-
-
-_ANY = 10**12
 
 
 def full(ports: Ports, team: str) -> QuotaExceeded:

@@ -14,7 +14,7 @@ from tickwork.core.errors import Conflict, InUse, WorldError
 from tickwork.core.instants import iso
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
-from tickwork.core.ledger.writes import Anyway, Committed, Delete
+from tickwork.core.ledger.writes import Committed, Delete, Is
 from tickwork.flows.access import keys, pools, registry
 from tickwork.flows.access.teams import get_team, recorded_team
 from tickwork.flows.jobs import calendars, counting_jobs, registering
@@ -49,7 +49,7 @@ def _forget_counters(ports: Ports, name: str) -> None:
     """Whoever is called so next begins with nothing. Of a team that is deleted nothing is pending any more."""
     for key in (holdings.used_key(name), counting_jobs.counter_key(name)):
         try:
-            ports.store.commit([Delete(TEAMS, key, Anyway("what it counted is gone"))])
+            ports.store.commit([Delete(TEAMS, key, Is("team", key["team"]))])
         except WorldError as error:
             ports.signals.log("quota_not_given_back", team=name, error=repr(error))
 
