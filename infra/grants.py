@@ -86,7 +86,7 @@ API = Grants(
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
     made=(MAKE, COUNT, RESET, UNMAKE),
-    paged=("CreateTopic", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
+    paged=("CreateTopic", "SetTopicAttributes", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
 )
 AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
