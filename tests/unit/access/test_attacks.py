@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from tests.fuzz import world as fuzzed
+from tests.support.doors import signed_by
 from tests.support.http import ApiUnderTest
+from tests.unit.access.test_matrix import OTHER, OWN, UNKNOWN, Stage, request
 from tests.unit.access.test_teams import TARGET, World
-from tickwork.api.gate import KeyGate
+from tickwork.api.gate import DeployedGate, KeyGate
+from tickwork.api.matrix import MATRIX
+from tickwork.api.table import ROUTES
 from tickwork.core.access import teams as records
+from tickwork.core.access.actors import Role, parse_rules
 from tickwork.core.instants import iso
 from tickwork.core.ledger.writes import Delete
 from tickwork.flows.access import registry
@@ -172,3 +177,42 @@ def test_a_list_that_is_cut_among_others_items_names_none_of_them_and_loses_noth
         query["cursor"] = cursor
     assert len(found) == len(set(found)) == len(delays)
     assert cuts > 0
+
+
+class Heard:
+    """Tables that remember what was asked of them: what takes time, and so could tell."""
+
+    def __init__(self, tables: Any) -> None:
+        self._tables = tables
+        self.calls: list[str] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        self.calls.append(verb)
+        return getattr(self._tables, verb)
+
+
+@pytest.mark.parametrize("role", ["viewer", "worker", "operator", "owner"])
+def test_a_404_of_anothers_thing_asks_the_tables_no_more_than_one_of_nothing(role: Role) -> None:
+    """Nothing at all where the request says whose things it is about; the same where each entry does (timing)."""
+    asked = 0
+    stage = Stage()
+    for route in ROUTES:
+        place = MATRIX[route.name].team.kind
+        if role not in MATRIX[route.name].roles or place in ("pool", "nowhere"):
+            continue
+        heard = {}
+        for team in (OTHER, UNKNOWN):
+            tables = Heard(stage.ports.store)
+            gate = DeployedGate(parse_rules(f"Him=>{OWN}/{RULES[role]}"))
+            api = ApiUnderTest(replace(stage.ports, store=tables), gate)  # type: ignore[arg-type]
+            api.authorizer = signed_by("arn:aws:sts::123456789012:assumed-role/Him/session-1")
+            path, body, query = request(stage, route, team)
+            api.call(route.method, path, body, **query)
+            heard[team] = tables.calls
+        assert heard[OTHER] == heard[UNKNOWN], route.name
+        assert heard[OTHER] == [] or place == "entries", route.name
+        asked += 1
+    assert asked >= 5
+
+
+RULES = {"viewer": "viewer", "worker": "worker:default", "operator": "operator", "owner": "owner"}

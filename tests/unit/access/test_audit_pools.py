@@ -12,9 +12,11 @@ import pytest
 from tests.support.http import ApiUnderTest
 from tests.unit.access.test_pools import World
 from tickwork.core.access import pools
+from tickwork.core.access.seals import Sealed
 from tickwork.core.access.teams import team_key
+from tickwork.core.errors import Throttled
 from tickwork.core.instants import MINUTE_MS
-from tickwork.core.ledger.tables import AUDIT, TEAMS
+from tickwork.core.ledger.tables import AUDIT, PASSES, TEAMS
 from tickwork.core.ledger.writes import Anyway, Delete
 
 AT = "/teams/payments/pools/fast"
@@ -114,6 +116,26 @@ def test_a_pool_or_a_team_that_was_deleted_and_one_that_was_made_again_is_not_mi
     world.ports.clock.sleep_ms(3 * MINUTE_MS)
     assert world.api.call("DELETE", "/teams/payments")[0] == 200
     assert _found(world) == []
+
+
+def test_a_team_whose_first_change_met_a_busy_table_is_sealed_from_its_next_change_on() -> None:
+    world = World()
+    row = Sealed("payments", world.ports.layout.cell).key
+    world.tables.commit([Delete(PASSES, row, Anyway("nothing of it was recorded yet"))])
+    ports = world.another_process()
+    get = world.tables.get
+
+    def busy(table: Any, key: Any) -> Any:
+        if table is PASSES and key == row:
+            raise Throttled("slow down")
+        return get(table, key)
+
+    world.tables.get = busy  # type: ignore[method-assign]
+    assert ApiUnderTest(ports).call("PUT", "/teams/payments/pools/fast", {})[0] == 200
+    world.tables.get = get  # type: ignore[method-assign]
+    assert get(PASSES, row) is None
+    assert ApiUnderTest(ports).call("PUT", "/teams/payments/pools/slow", {})[0] == 200
+    assert get(PASSES, row) is not None
 
 
 def _found(world: World) -> list[Any]:
