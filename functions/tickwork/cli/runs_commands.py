@@ -141,6 +141,7 @@ FACTS = {
     "reason": "reason",
     "scheduled": "scheduled_at",
     "due": "fire_at",
+    "start by": "start_by",
     "dispatched": "dispatched_at",
     "by": "dispatched_by",
     "started": "started_at",
