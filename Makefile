@@ -99,7 +99,7 @@ lock: $(VENV)/.dev ## Resolve the lock files anew (needs uv: pip install uv)
 	for extra in lambda local dev; do \
 		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 			--extra $$extra pyproject.toml -o requirements/$$extra.lock || exit 1; done
-	for own in chaos fuzz peers; do \
+	for own in chaos fuzz peers templates; do \
 		uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \
 			requirements/$$own.in -o requirements/$$own.lock || exit 1; done
 	uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --no-annotate --no-header \

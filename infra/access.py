@@ -8,9 +8,11 @@ The pool `push` has none: its worker is the pusher, and nobody else takes its me
 from __future__ import annotations
 
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra import key as own_key
 from infra.http_api import Api
 from infra.queues import Queues
 
@@ -25,8 +27,18 @@ WORKER_ACTIONS = (
 
 
 class Access(Construct):
-    def __init__(self, scope: Construct, construct_id: str, *, prefix: str, api: Api, queues: Queues) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        prefix: str,
+        api: Api,
+        queues: Queues,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
+        self._with_key = [] if key is None else [own_key.taking(key)]
         worker_routes = [api.invoke_arn("POST", path) for path in WORKER_CALLS]
         self.client = iam.ManagedPolicy(
             self,
@@ -52,5 +64,6 @@ class Access(Construct):
             statements=[
                 iam.PolicyStatement(actions=list(WORKER_ACTIONS), resources=[queue.queue_arn]),
                 iam.PolicyStatement(actions=["execute-api:Invoke"], resources=routes),
+                *self._with_key,
             ],
         )

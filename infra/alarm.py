@@ -8,6 +8,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -29,15 +30,17 @@ class Bell:
         local: bool,
         topic: sns.ITopic | None = None,
         left_out: Collection[str] = (),
+        key: kms.IKey | None = None,
     ) -> None:
         self._scope, self._prefix = scope, prefix
         self._left_out, self._unknown = frozenset(left_out), set(left_out)
-        self.topic = topic or self._own_topic(local=local)
+        self.topic = topic or self._own_topic(key, local=local)
 
-    def _own_topic(self, *, local: bool) -> sns.Topic:
-        # Not encrypted by a key: AWS's own key for SNS lets no alarm publish, and a key of ours costs a dollar a month
-        # for texts that say no more than infra/alarms.py does (decision 85).
-        topic = sns.Topic(self._scope, "Topic", topic_name=f"{self._prefix}-alarms", enforce_ssl=not local)
+    def _own_topic(self, key: kms.IKey | None, *, local: bool) -> sns.Topic:
+        # Without a key of the environment's not encrypted by any: AWS's own key for SNS lets no alarm publish, and one
+        # of ours costs a dollar a month for texts that say no more than infra/alarms.py does (decision 85).
+        name = f"{self._prefix}-alarms"
+        topic = sns.Topic(self._scope, "Topic", topic_name=name, master_key=key, enforce_ssl=not local)
         topic.add_to_resource_policy(self._alarms_may_publish(topic))
         return topic
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -61,10 +62,11 @@ class Alarms(Construct):
         local: bool = False,
         topic: sns.ITopic | None = None,
         left_out: Collection[str] = (),
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         prefix = environment.settings().prefix
-        self._bell = Bell(self, prefix=prefix, local=local, topic=topic, left_out=left_out)
+        self._bell = Bell(self, prefix=prefix, local=local, topic=topic, left_out=left_out, key=key)
         self.topic = self._bell.topic
         self._unheard_otherwise(functions, api, key_api)
         if environment.alarms == "all":

@@ -24,6 +24,7 @@ from infra.alarms import Alarms
 from infra.asset import Asset
 from infra.functions import Functions
 from infra.http_api import Api, KeyApi
+from infra.key import key_of
 from infra.queues import Queues
 from infra.schedules import Schedules
 from infra.secrets import PushSecret
@@ -65,7 +66,9 @@ _ASKED_FOR_NOTHING = Wishes()
 def compose(scope: Construct, environment: Environment, package: Asset, wishes: Wishes = _ASKED_FOR_NOTHING) -> Parts:
     """All parts of an environment, directly in `scope`."""
     prefix, keep_data = environment.settings().prefix, environment.keep_data
-    tables = Tables(scope, "Tables", prefix=prefix, keep_data=keep_data, protect=keep_data and not wishes.first)
+    key = key_of(scope, environment)
+    protect = keep_data and not wishes.first
+    tables = Tables(scope, "Tables", prefix=prefix, keep_data=keep_data, protect=protect, key=key)
     queues = Queues(
         scope,
         "Queues",
@@ -74,21 +77,30 @@ def compose(scope: Construct, environment: Environment, package: Asset, wishes: 
         lambda_pools=environment.lambda_pools,
         keep_data=keep_data,
         enforce_ssl=not wishes.local,
+        key=key,
     )
     secret = PushSecret(scope, "PushSecret", prefix=prefix, keep_data=keep_data).secret
     functions = Functions(
-        scope, "Functions", environment=environment, package=package, tables=tables, queues=queues, secret=secret
+        scope,
+        "Functions",
+        environment=environment,
+        package=package,
+        tables=tables,
+        queues=queues,
+        secret=secret,
+        key=key,
     )
-    api = Api(scope, "Api", environment=environment, function=functions.api.function)
+    api = Api(scope, "Api", environment=environment, function=functions.api.function, key=key)
     key_api = KeyApi(
         scope,
         "KeyApi",
         environment=environment,
         function=functions.api.function,
         authorizer=functions.authorizer.function,
+        key=key,
     )
     Schedules(scope, "Schedules", prefix=prefix, functions=functions)
-    access = Access(scope, "Access", prefix=prefix, api=api, queues=queues)
+    access = Access(scope, "Access", prefix=prefix, api=api, queues=queues, key=key)
     alarms = Alarms(
         scope,
         "Alarms",
@@ -100,6 +112,7 @@ def compose(scope: Construct, environment: Environment, package: Asset, wishes: 
         local=wishes.local,
         topic=wishes.alarm_topic,
         left_out=wishes.alarms_left_out,
+        key=key,
     )
     return Parts(tables, queues, secret, functions, api, key_api, access, alarms)
 

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from infra import key as own_key
 from infra.asset import Asset
 from infra.grants import Grants
 from infra.queues import Queues
@@ -40,6 +42,7 @@ class TickworkFunction(Construct):
         tables: Tables,
         queues: Queues,
         secret: secretsmanager.ISecret | None = None,
+        key: kms.IKey | None = None,
         variables: Mapping[str, str] | None = None,
         timeout_s: int,
         memory_mb: int,
@@ -49,7 +52,8 @@ class TickworkFunction(Construct):
         super().__init__(scope, name)
         settings = environment.settings()
         function_name = f"{settings.prefix}-{name}"
-        log_group = log_group_of(self, f"/aws/lambda/{function_name}", environment)
+        log_group = log_group_of(self, f"/aws/lambda/{function_name}", environment, key)
+        allowed = [*_statements(grants, tables, queues, secret), *own_key.statements(key, grants)]
         role = iam.Role(
             self,
             "Role",
@@ -59,7 +63,7 @@ class TickworkFunction(Construct):
                 "logs": iam.PolicyDocument(
                     statements=[_allow("logs", ("CreateLogStream", "PutLogEvents"), log_group.log_group_arn)]
                 ),
-                "grants": iam.PolicyDocument(statements=list(_statements(grants, tables, queues, secret))),
+                "grants": iam.PolicyDocument(statements=allowed),
             },
         )
         self.function = lambda_.Function(
@@ -85,12 +89,13 @@ class TickworkFunction(Construct):
         )
 
 
-def log_group_of(scope: Construct, name: str, environment: Environment) -> logs.LogGroup:
+def log_group_of(scope: Construct, name: str, environment: Environment, key: kms.IKey | None) -> logs.LogGroup:
     return logs.LogGroup(
         scope,
         "Logs",
         log_group_name=name,
         retention=_RETENTION[environment.log_retention_days],
+        encryption_key=key,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -40,10 +41,13 @@ class Functions(Construct):
         tables: Tables,
         queues: Queues,
         secret: secretsmanager.ISecret,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         reserved = environment.reserved
-        make = partial(TickworkFunction, self, environment=environment, package=package, tables=tables, queues=queues)
+        make = partial(
+            TickworkFunction, self, environment=environment, package=package, tables=tables, queues=queues, key=key
+        )
         self.api = make(
             "api",
             grants=grants.API,

@@ -68,7 +68,7 @@ API = Grants(
         CLIENT_KEYS: (GET_MANY, PUT),
         CALENDARS: (GET, GET_MANY, PUT),
         PAYLOADS: (GET, PUT, UPDATE),
-        RESOURCES: (GET, QUERY, PUT, DELETE),
+        RESOURCES: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
         KEYS: (GET, GET_MANY, PUT, UPDATE),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
         AUDIT: (GET, GET_MANY, QUERY, PUT, UPDATE),
@@ -86,7 +86,7 @@ API = Grants(
     ready=(URL, SEND),
     leased=(RECEIVE, HIDE, REMOVE),
     made=(MAKE, COUNT, RESET, UNMAKE),
-    paged=("CreateTopic", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
+    paged=("CreateTopic", "SetTopicAttributes", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
 )
 AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
@@ -117,7 +117,7 @@ RECONCILER = Grants(
         RESOURCES: (DELETE,),
         PASSES: (GET, QUERY, PUT, UPDATE, DELETE),
         AUDIT: (GET_MANY, PUT),
-        TEAMS: (GET, GET_MANY, PUT),
+        TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE),
     },
     indexes={(AUDIT, ENTRIES_BY_TEAM): (QUERY,)},
     ticks=(URL, SEND),

@@ -15,6 +15,7 @@ from aws_cdk import aws_apigateway
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -71,6 +72,7 @@ class _Door(Construct):
         function: lambda_.IFunction,
         authorizer: apigateway.IHttpRouteAuthorizer,
         limits: tuple[int, int],
+        key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.http_api = apigateway.HttpApi(self, "HttpApi", api_name=name, create_default_stage=False)
@@ -89,7 +91,7 @@ class _Door(Construct):
             stage_name="$default",
             auto_deploy=True,
             throttle=apigateway.ThrottleSettings(rate_limit=rate, burst_limit=burst),
-            access_log_settings=_AccessLog(log_group_of(self, f"/aws/apigateway/{name}", environment)),
+            access_log_settings=_AccessLog(log_group_of(self, f"/aws/apigateway/{name}", environment, key)),
         )
         self.url = stage.url
 
@@ -98,7 +100,13 @@ class Api(_Door):
     """The first door, by signature."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, environment: Environment, function: lambda_.IFunction
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        environment: Environment,
+        function: lambda_.IFunction,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(
             scope,
@@ -108,6 +116,7 @@ class Api(_Door):
             function=function,
             authorizer=authorizers.HttpIamAuthorizer(),
             limits=(environment.api_requests_per_s, environment.api_requests_burst),
+            key=key,
         )
 
     def invoke_arn(self, method: str, path: str) -> str:
@@ -126,6 +135,7 @@ class KeyApi(_Door):
         environment: Environment,
         function: lambda_.IFunction,
         authorizer: lambda_.IFunction,
+        key: kms.IKey | None = None,
     ) -> None:
         name = f"{environment.settings().prefix}-keys"
         super().__init__(
@@ -144,4 +154,5 @@ class KeyApi(_Door):
                 results_cache_ttl=cdk.Duration.seconds(REMEMBERED_S),
             ),
             limits=(environment.key_requests_per_s, KEY_BURST_S * environment.key_requests_per_s),
+            key=key,
         )

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.tables import kept
-from tickwork.core.ledger.queues import DLQ_RETENTION_S, LONG_POLL_S, TEAMS_QUEUES, TICKS, Queue, ready
+from tickwork.core.ledger.queues import DLQ_RETENTION_S, KEY_REUSED_S, LONG_POLL_S, TEAMS_QUEUES, TICKS, Queue, ready
 from tickwork.ports import PUSH_POOL
 
 
@@ -29,8 +30,10 @@ class Queues(Construct):
         lambda_pools: Mapping[str, int],
         keep_data: bool,
         enforce_ssl: bool = True,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._key = key
         self._prefix = prefix
         self._removal = kept(keep_data)
         self._enforce_ssl = enforce_ssl
@@ -74,7 +77,9 @@ class Queues(Construct):
             visibility_timeout=cdk.Duration.seconds(visibility_s),
             retention_period=cdk.Duration.seconds(retention_s),
             receive_message_wait_time=cdk.Duration.seconds(LONG_POLL_S),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=sqs.QueueEncryption.SQS_MANAGED if self._key is None else sqs.QueueEncryption.KMS,
+            encryption_master_key=self._key,
+            data_key_reuse=None if self._key is None else cdk.Duration.seconds(KEY_REUSED_S),
             enforce_ssl=self._enforce_ssl,
             dead_letter_queue=dead_letters,
             removal_policy=self._removal,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from tickwork.core.ledger.tables import ALL_TABLES, Index, Table
@@ -15,13 +18,23 @@ class Tables(Construct):
     """On demand, encrypted, with point-in-time recovery. `keep_data`: they outlive the stack (but not a creation that
     fails: it would be in the way of the next). `protect`: they refuse to be deleted."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, prefix: str, keep_data: bool, protect: bool) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        prefix: str,
+        keep_data: bool,
+        protect: bool,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
+        self._key = key
         self._removal = kept(keep_data)
         self.by_name = {table.name: self._table(table, prefix, protect=protect) for table in ALL_TABLES}
 
     def _table(self, table: Table, prefix: str, *, protect: bool) -> dynamodb.TableV2:
-        return dynamodb.TableV2(
+        made = dynamodb.TableV2(
             self,
             table.name.title().replace("_", ""),
             table_name=f"{prefix}-{table.name}",
@@ -37,6 +50,11 @@ class Tables(Construct):
             removal_policy=self._removal,
             global_secondary_indexes=[_index(index) for index in table.indexes],
         )
+        if self._key is not None:
+            # The CDK has a way to say so, and takes it only in a stack that is bound to a region; ours are to none.
+            of_itself = cast("dynamodb.CfnGlobalTable", made.node.default_child)
+            of_itself.add_property_override("Replicas.0.SSESpecification.KMSMasterKeyId", self._key.key_arn)
+        return made
 
 
 def kept(keep_data: bool) -> cdk.RemovalPolicy:

@@ -26,6 +26,7 @@ _PATTERNS = {
     "prefix": re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?"),
     "cell": re.compile(r"[a-z0-9-]{1,20}"),
     "pools": re.compile(r"[a-z0-9-]+(,[a-z0-9-]+)*"),
+    "kms_key_arn": re.compile(r"(?:arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,60})?"),
 }
 _RANGES = {
     "shards": (1, 9_999),
@@ -73,6 +74,8 @@ class Settings:
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
     """Which IAM callers, and whose tokens, act for which team: see `parse_rules`, `parse_issuer` in `core.access`."""
+    kms_key_arn: str = ""
+    """The key of KMS, by its ARN, with which what is stored and queued is encrypted. Empty: with AWS's own."""
 
     def __post_init__(self) -> None:
         for name, pattern in _PATTERNS.items():
@@ -210,7 +213,8 @@ class Environment:
     require_certificates: bool = False
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
-    """These five: see `Settings`."""
+    kms_key_arn: str = ""
+    """These six: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:
@@ -225,20 +229,9 @@ class Environment:
         self.settings()
 
     def settings(self) -> Settings:
-        return Settings(
-            prefix=f"tickwork-{self.name}",
-            shards=self.shards,
-            shards_before=self.shards_before,
-            slices=self.slices,
-            pools=",".join(self.pools),
-            retention_days=self.retention_days,
-            audit_days=self.audit_days,
-            slice_capacity_per_s=self.slice_capacity_per_s,
-            log_one_in=self.log_one_in,
-            require_certificates=self.require_certificates,
-            principals=self.principals,
-            oidc=self.oidc,
-        )
+        own = {field.name for field in fields(self)} - {"pools"}
+        same = {field.name: getattr(self, field.name) for field in fields(Settings) if field.name in own}
+        return Settings(prefix=f"tickwork-{self.name}", pools=",".join(self.pools), **same)
 
 
 ENVIRONMENTS: dict[str, Environment] = {

@@ -50,3 +50,16 @@ def test_a_teams_topic_is_called_by_its_team(pager: SnsPager) -> None:
     names = {pager.topic_of(team) for team in ("a", "a-b", "a_b", "a.b", "x" * 63)}
     assert len(names) == 5
     assert all(len(name) <= 256 and name.replace("-", "").isalnum() for name in names)
+
+
+def test_a_topic_that_is_made_for_an_address_has_the_key_of_the_environment_also_when_it_was_made_without(
+    sns: Any,
+) -> None:
+    key = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    prefix = f"pager-{os.getpid()}-{next(_numbers)}"
+    without, keyed = SnsPager(lambda: sns, prefix), SnsPager(lambda: sns, prefix, key)
+    assert without.page("shop", "email", "ann@example.org", "a", "b").state != "failed"
+    assert keyed.page("shop", "email", "ann@example.org", "a", "b").state != "failed"
+    topics = sns.list_topics()["Topics"]
+    (arn,) = [one["TopicArn"] for one in topics if one["TopicArn"].endswith(f":{without.topic_of('shop')}")]
+    assert sns.get_topic_attributes(TopicArn=arn)["Attributes"]["KmsMasterKeyId"] == key

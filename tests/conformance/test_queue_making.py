@@ -18,7 +18,7 @@ from tickwork.core.access.pools import pool_id
 from tickwork.core.access.teams import TeamContent
 from tickwork.core.errors import InUse
 from tickwork.core.instants import HOUR_MS
-from tickwork.core.ledger.queues import AFTER_FUNCTION_S, ready, ready_queue
+from tickwork.core.ledger.queues import AFTER_FUNCTION_S, KEY_REUSED_S, ready, ready_queue
 from tickwork.flows.access import pools, teams
 from tickwork.flows.jobs import retiring
 from tickwork.ports import OutMessage
@@ -62,6 +62,27 @@ def test_queues_that_a_crash_has_left_are_taken_for_a_pool_of_another_kind(sqs: 
     url = sqs.get_queue_url(QueueName=f"{prefix}-ready-payments_fast")["QueueUrl"]
     made = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])["Attributes"]
     assert made["VisibilityTimeout"] == str(300 + AFTER_FUNCTION_S)
+
+
+KEY = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def test_with_a_key_of_the_environment_both_queues_have_it_also_where_they_were_made_without(
+    moto_clients: Any, prefix: str
+) -> None:
+    """MiniStack takes the attributes, and shows none."""
+    sqs = moto_clients[1]
+    queue = ready(pool_id("payments", "fast"))
+    for before in (None, SqsQueueMaker(sqs, prefix)):
+        if before is not None:
+            before.make(queue)
+        SqsQueueMaker(sqs, prefix, KEY).make(queue)
+        for name in (queue.name, queue.dlq_name):
+            url = sqs.get_queue_url(QueueName=f"{prefix}-{name}")["QueueUrl"]
+            made = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+            assert made["KmsMasterKeyId"] == KEY
+            assert made["KmsDataKeyReusePeriodSeconds"] == str(KEY_REUSED_S)
+        SqsQueueMaker(sqs, prefix).remove(queue)
 
 
 def test_messages_are_counted_wherever_they_are(sqs: Any, prefix: str) -> None:

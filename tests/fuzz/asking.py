@@ -165,7 +165,7 @@ def _aim_url(asking: Asking, case: Case, caller: Caller, turns: Iterator[str], t
             found = "default"
         if name == "name" and turn % 2:
             found = f"made-{turn % MADE_MAX}"
-        if name == "team" and caller.role == "platform" and turn % 2:
+        if name == "team" and caller.role == "platform" and turn % 2 and "name" not in path:
             found = f"team-{turn % MADE_MAX}"
         path[name] = path[name] if found is None else found
     case.path_parameters = path

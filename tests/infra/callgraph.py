@@ -40,7 +40,9 @@ RECEIVES = {
     "hide": "sqs:ChangeMessageVisibility",
     "delete": "sqs:DeleteMessage",
 }
-PAGES = ("sns:CreateTopic", "sns:Publish", "sns:Subscribe", "sns:ListSubscriptionsByTopic")
+PAGES = (
+    "sns:CreateTopic", "sns:SetTopicAttributes", "sns:Publish", "sns:Subscribe", "sns:ListSubscriptionsByTopic",
+)  # fmt: skip
 """What a page by topic or e-mail takes (`aws/paging.py`)."""
 TEAMS_TOPICS = "pager-*"
 TEAMS_POOLS = "ready-*_*"

@@ -23,9 +23,10 @@ _PENDING = "PendingConfirmation"
 
 
 class SnsPager:
-    def __init__(self, client: Callable[[], Any], prefix: str) -> None:
-        """`client` makes one when the first page is sent: few processes ever do."""
-        self._client, self._prefix = client, prefix
+    def __init__(self, client: Callable[[], Any], prefix: str, kms_key_arn: str = "") -> None:
+        """`client` makes one when the first page is sent: few processes ever do. `kms_key_arn`: the environment's own
+        key, which the topics made here are encrypted with."""
+        self._client, self._prefix, self._key_arn = client, prefix, kms_key_arn
 
     def topic_of(self, team: str) -> str:
         return f"{self._prefix}-pager-{part_of(team)}"
@@ -44,6 +45,9 @@ class SnsPager:
 
     def _mail(self, team: str, address: str, subject: str, text: str, *, asks: bool) -> Paged:
         topic = str(self._client().create_topic(Name=self.topic_of(team))["TopicArn"])
+        if self._key_arn:  # by a call of its own: the other one refuses a topic that is there without a key
+            key = {"AttributeName": "KmsMasterKeyId", "AttributeValue": self._key_arn}
+            self._client().set_topic_attributes(TopicArn=topic, **key)
         if self._is_confirmed(topic, address):
             return self._publish(topic, subject, text)
         if not asks:

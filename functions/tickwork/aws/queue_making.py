@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tickwork.core.errors import Throttled
-from tickwork.core.ledger.queues import DLQ_RETENTION_S, LONG_POLL_S, Queue
+from tickwork.core.ledger.queues import DLQ_RETENTION_S, KEY_REUSED_S, LONG_POLL_S, Queue
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -28,10 +28,13 @@ _ABSENT = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}
 
 
 class SqsQueueMaker:
-    """A queue's full name is `<prefix>-<queue>`."""
+    """A queue's full name is `<prefix>-<queue>`. `kms_key_arn`: the environment's own key; empty: SQS's."""
 
-    def __init__(self, client: SQSClient, prefix: str) -> None:
+    def __init__(self, client: SQSClient, prefix: str, kms_key_arn: str = "") -> None:
         self._client, self._prefix = client, prefix
+        self._encryption = {"SqsManagedSseEnabled": "true"}
+        if kms_key_arn:
+            self._encryption = {"KmsMasterKeyId": kms_key_arn, "KmsDataKeyReusePeriodSeconds": str(KEY_REUSED_S)}
 
     def make(self, queue: Queue) -> None:
         """The dead-letter queue first: the other one names it. Both calls do nothing where it is there already, and one
@@ -48,7 +51,7 @@ class SqsQueueMaker:
         self._make(queue.name, attributes)
 
     def _make(self, name: str, attributes: dict[str, str]) -> str:
-        encrypted: dict[Any, str] = attributes | {"SqsManagedSseEnabled": "true"}
+        encrypted: dict[Any, str] = attributes | self._encryption
         try:
             answer = self._client.create_queue(QueueName=f"{self._prefix}-{name}", Attributes=encrypted)
             return str(answer["QueueUrl"])

@@ -118,6 +118,10 @@ def aws_ports(
         ids=ids,
         layout=settings.layout(),
         receiver=receiver,
-        queues=SqsQueueMaker(sqs, settings.prefix) if receives else NoQueueMaker(),
-        pager=SnsPager(partial(sns_client, endpoint_url), settings.prefix) if receives else NoPager(),
+        queues=SqsQueueMaker(sqs, settings.prefix, settings.kms_key_arn) if receives else NoQueueMaker(),
+        pager=(
+            SnsPager(partial(sns_client, endpoint_url), settings.prefix, settings.kms_key_arn)
+            if receives
+            else NoPager()
+        ),
     )

@@ -33,7 +33,7 @@ from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS
 from tickwork.core.ledger.tables import KEYS, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Update, Write
 from tickwork.flows.access import keys
-from tickwork.flows.access.authenticating import TRUSTED_MS, KnownKeys
+from tickwork.flows.access.authenticating import TRUSTED_MS, KnownKeys, SeenKeys
 from tickwork.flows.access.keys import Wanted
 from tickwork.ports import Ports
 from tickwork.testing.memory import MemoryStore
@@ -243,6 +243,36 @@ def test_a_revoked_key_is_refused_within_a_minute_in_every_process(desk: Desk) -
             desk.show(text, known)
 
 
+@pytest.mark.parametrize(("slow", "notes"), [("get", False), ("commit", True)])
+def test_what_a_slow_table_has_told_is_trusted_from_the_question_on(desk: Desk, slow: str, notes: bool) -> None:
+    """An answer says how it was when it was asked for, or a little later; it may have come long after that."""
+    key_id, text = desk.make()
+    known = KnownKeys() if notes else SeenKeys()
+    done = getattr(desk.store, slow)
+
+    def slowly(*asked: Any) -> Any:
+        found = done(*asked)
+        setattr(desk.store, slow, done)
+        keys.revoke_key(desk.ports, key_id, LOCAL)
+        desk.clock.at_ms += TRUSTED_MS - 1
+        return found
+
+    setattr(desk.store, slow, slowly)
+    assert known.actor_of(desk.ports, text).team == "payments"
+    desk.clock.at_ms += 1
+    with pytest.raises(RevokedKey):
+        known.actor_of(desk.ports, text)
+
+
+def test_an_owner_of_the_platforms_team_makes_keys_of_other_teams_and_none_of_the_platform(desk: Desk) -> None:
+    of_platform = Actor("key:platform:x", "platform", "owner")
+    ends_at_ms = desk.clock.at_ms + DAY_MS
+    assert keys.create_key(desk.ports, Wanted("payments", "viewer", ends_at_ms), of_platform)[0].role == "viewer"
+    for role in ("platform", "viewer"):
+        with pytest.raises(Forbidden):
+            keys.create_key(desk.ports, Wanted("platform", role, ends_at_ms), of_platform)  # type: ignore[arg-type]
+
+
 def test_a_call_costs_no_read_while_what_was_read_is_young(desk: Desk) -> None:
     _, text = desk.make()
     desk.show(text)
@@ -310,6 +340,21 @@ def test_revoking_again_is_a_no_op_and_one_whose_reply_was_lost_took_effect(desk
     key, changed = keys.revoke_key(desk.ports, key_id, OWNER)
     assert not changed
     assert key.revoked_by == "local"
+
+
+def test_of_two_who_revoke_at_once_one_has_done_it(desk: Desk) -> None:
+    key_id, _ = desk.make()
+    commit = desk.store.commit
+
+    def another_is_faster(writes: Any) -> Any:
+        desk.store.commit = commit  # type: ignore[method-assign]
+        desk.clock.at_ms += 1  # entries of one instant, actor and request are one
+        assert keys.revoke_key(desk.ports, key_id, LOCAL)[1]
+        return commit(writes)
+
+    desk.store.commit = another_is_faster  # type: ignore[method-assign]
+    key, changed = keys.revoke_key(desk.ports, key_id, OWNER)
+    assert (changed, key.revoked_by) == (False, "local")
 
 
 def test_a_warning_stands_from_fourteen_days_before_the_end(desk: Desk) -> None:

@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 
 from tests.fuzz import world as fuzzed
+from tests.support.doors import signed_by
 from tests.support.http import ApiUnderTest
+from tests.unit.access.test_matrix import OTHER, OWN, UNKNOWN, Stage, request
 from tests.unit.access.test_teams import TARGET, World
-from tickwork.api.gate import KeyGate
+from tickwork.api.gate import DeployedGate, KeyGate
+from tickwork.api.matrix import MATRIX
+from tickwork.api.table import ROUTES
 from tickwork.core.access import teams as records
+from tickwork.core.access.actors import Role, parse_rules
+from tickwork.core.instants import iso
 from tickwork.core.ledger.writes import Delete
 from tickwork.flows.access import registry
+from tickwork.flows.audit import history
+from tickwork.flows.ledger.merging import Bound
 
 
 class MeanwhileAtDeletion:
@@ -134,3 +142,77 @@ def test_the_platform_pages_through_all_teams() -> None:
     first = api.call("GET", "/teams", limit="1")[1]
     second = api.call("GET", "/teams", limit="1", cursor=first["cursor"])[1]
     assert [one["team"] for one in first["teams"] + second["teams"]] == [*fuzzed.TEAMS]
+
+
+@pytest.mark.parametrize("path", ["/runs", "/timers"])
+@pytest.mark.parametrize("own", ["aaa", "zzz"])
+@pytest.mark.parametrize("bound", [(3, 20), (6, 60)])
+def test_a_list_that_is_cut_among_others_items_names_none_of_them_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, path: str, own: str, bound: tuple[int, int]
+) -> None:
+    """Little of the team's own for minutes, and of another team three timers in each second: a page that may read no
+    further stops between those."""
+    monkeypatch.setattr(history, "Bound", lambda: Bound(*bound))
+    world = World()
+    target, delays = {"pool": "default", "handler": "h"}, (5, 70, 71, 130)
+    for delay in delays:
+        assert world.api.call("POST", "/timers", {"team": own, "delay_s": delay, "target": target})[0] == 201
+    asked = [{"team": "mmm", "delay_s": one // 3, "target": target} for one in range(450)]
+    for first in range(0, len(asked), 100):
+        assert world.api.call("POST", "/timers:batch", {"timers": asked[first : first + 100]})[0] in (200, 201)
+    if path == "/runs":
+        world.ports.clock.sleep_ms(160_000)
+    api, found, cuts = world.as_role("viewer", own), [], 0
+    query = {"team": own, "limit": "50"} | (
+        {"since": iso(world.ports.clock.now_ms() - 300_000)} if path == "/runs" else {}
+    )
+    for _ in range(400):
+        answer = api.call("GET", path, **query)[1]
+        found += [one["job_id"] if path == "/runs" else one["timer_id"] for one in answer[path[1:]]]
+        assert "mmm" not in json.dumps(answer)
+        if (cursor := answer["cursor"]) is None:
+            break
+        cuts += 1
+        assert "mmm" not in base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        query["cursor"] = cursor
+    assert len(found) == len(set(found)) == len(delays)
+    assert cuts > 0
+
+
+class Heard:
+    """Tables that remember what was asked of them: what takes time, and so could tell."""
+
+    def __init__(self, tables: Any) -> None:
+        self._tables = tables
+        self.calls: list[str] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        self.calls.append(verb)
+        return getattr(self._tables, verb)
+
+
+@pytest.mark.parametrize("role", ["viewer", "worker", "operator", "owner"])
+def test_a_404_of_anothers_thing_asks_the_tables_no_more_than_one_of_nothing(role: Role) -> None:
+    """Nothing at all where the request says whose things it is about; the same where each entry does (timing)."""
+    asked = 0
+    stage = Stage()
+    for route in ROUTES:
+        place = MATRIX[route.name].team.kind
+        if role not in MATRIX[route.name].roles or place in ("pool", "nowhere"):
+            continue
+        heard = {}
+        for team in (OTHER, UNKNOWN):
+            tables = Heard(stage.ports.store)
+            gate = DeployedGate(parse_rules(f"Him=>{OWN}/{RULES[role]}"))
+            api = ApiUnderTest(replace(stage.ports, store=tables), gate)  # type: ignore[arg-type]
+            api.authorizer = signed_by("arn:aws:sts::123456789012:assumed-role/Him/session-1")
+            path, body, query = request(stage, route, team)
+            api.call(route.method, path, body, **query)
+            heard[team] = tables.calls
+        assert heard[OTHER] == heard[UNKNOWN], route.name
+        assert heard[OTHER] == [] or place == "entries", route.name
+        asked += 1
+    assert asked >= 5
+
+
+RULES = {"viewer": "viewer", "worker": "worker:default", "operator": "operator", "owner": "owner"}

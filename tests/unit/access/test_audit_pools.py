@@ -12,7 +12,12 @@ import pytest
 from tests.support.http import ApiUnderTest
 from tests.unit.access.test_pools import World
 from tickwork.core.access import pools
-from tickwork.core.ledger.tables import AUDIT, TEAMS
+from tickwork.core.access.seals import Sealed
+from tickwork.core.access.teams import team_key
+from tickwork.core.errors import Throttled
+from tickwork.core.instants import MINUTE_MS
+from tickwork.core.ledger.tables import AUDIT, PASSES, TEAMS
+from tickwork.core.ledger.writes import Anyway, Delete
 
 AT = "/teams/payments/pools/fast"
 
@@ -87,3 +92,59 @@ def test_what_a_pool_was_stands_in_the_entry_of_its_deletion() -> None:
         "timeout_s": (30, None),
         "shared_with": (["shop"], None),
     }
+
+
+def test_a_pool_or_a_team_that_is_taken_away_by_hand_is_found() -> None:
+    taken = {"pool:fast": pools.pool_key("payments", "payments_fast"), "team:payments": team_key("payments")}
+    for name, key in taken.items():
+        world = World()
+        world.pool()
+        world.tables.commit([Delete(TEAMS, key, Anyway("as somebody who can write the tables"))])
+        found = _found(world)
+        assert [(one["kind"], one["object"]) for one in found] == [("removed", name)], found
+
+
+def test_a_pool_or_a_team_that_was_deleted_and_one_that_was_made_again_is_not_missed() -> None:
+    world = World()
+    world.pool()
+    assert world.api.call("DELETE", AT)[0] == 200
+    assert _found(world) == []
+    world.ports.clock.sleep_ms(MINUTE_MS)
+    world.pool()
+    assert _found(world) == []
+    assert world.api.call("DELETE", AT)[0] == 200
+    world.ports.clock.sleep_ms(3 * MINUTE_MS)
+    assert world.api.call("DELETE", "/teams/payments")[0] == 200
+    assert _found(world) == []
+
+
+def test_a_team_whose_first_change_met_a_busy_table_is_sealed_from_its_next_change_on() -> None:
+    world = World()
+    row = Sealed("payments", world.ports.layout.cell).key
+    world.tables.commit([Delete(PASSES, row, Anyway("nothing of it was recorded yet"))])
+    ports = world.another_process()
+    get = world.tables.get
+
+    def busy(table: Any, key: Any) -> Any:
+        if table is PASSES and key == row:
+            raise Throttled("slow down")
+        return get(table, key)
+
+    world.tables.get = busy  # type: ignore[method-assign]
+    assert ApiUnderTest(ports).call("PUT", "/teams/payments/pools/fast", {})[0] == 200
+    world.tables.get = get  # type: ignore[method-assign]
+    assert get(PASSES, row) is None
+    assert ApiUnderTest(ports).call("PUT", "/teams/payments/pools/slow", {})[0] == 200
+    assert get(PASSES, row) is not None
+
+
+def _found(world: World) -> list[Any]:
+    findings: list[Any] = []
+    query = {"team": "payments"}
+    for _ in range(20):
+        answer = world.api.call("GET", "/audit:verify", **query)[1]
+        findings += answer["findings"]
+        if answer["cursor"] is None:
+            return findings
+        query["cursor"] = answer["cursor"]
+    raise AssertionError("verification does not end")

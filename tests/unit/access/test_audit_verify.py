@@ -12,16 +12,18 @@ from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
 from tickwork.core.access import seals
 from tickwork.core.access.entries import digest_of
-from tickwork.core.access.seals import Line, Seal, Sealed
+from tickwork.core.access.seals import Line, Seal, Sealed, move_sealed
 from tickwork.core.errors import OutcomeUnknown, Throttled
 from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS
 from tickwork.core.ledger.keys import seal_place
 from tickwork.core.ledger.tables import AUDIT, CALENDARS, JOBS, KEYS, PASSES, TEAMS
-from tickwork.core.ledger.writes import Anyway, Delete, Item, Put
+from tickwork.core.ledger.writes import Anyway, Committed, Delete, Item, Put
 from tickwork.flows.audit import sealing
+from tickwork.flows.audit.findings import VerifyPlace
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.audit.sealing import seal_audit
+from tickwork.flows.audit.verifying import verify_audit
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
 
@@ -362,6 +364,45 @@ def test_many_entries_take_several_seals_and_each_entry_stands_in_one(monkeypatc
     assert len(lines) == len({(line.stream, line.place) for line in lines}) == 23
     assert [len(seal.lines) for seal in desk.seals()] == [10, 10, 3]
     assert desk.found() == []
+
+
+def test_an_entry_of_midnight_is_of_the_day_that_begins_and_stands_in_one_seal() -> None:
+    desk = Desk()
+    midnight_ms = (desk.ports.clock.now_ms() // DAY_MS + 1) * DAY_MS
+    for at_ms in (midnight_ms - 1, midnight_ms, midnight_ms + 1):
+        desk.ports.clock.sleep_ms(at_ms - desk.ports.clock.now_ms() - SECOND_MS)
+        desk.do("POST", "/jobs", {**JOB, "name": f"job-{at_ms}"})
+    assert [item["at_ms"] - midnight_ms for item in desk.entries()] == [-1, 0, 1]
+    desk.ports.clock.sleep_ms(2 * HOUR_MS)
+    seal_audit(desk.ports, Repairs(), deadline_in(desk.ports, 60_000))
+    assert [len(seal.lines) for seal in desk.seals()] == [1]
+    desk.seal()
+    assert [len(seal.lines) for seal in desk.seals()] == [1, 2]
+
+
+def test_who_has_read_a_teams_row_before_another_moved_it_moves_it_no_more() -> None:
+    """Also where the other had nothing to seal, so that the head is the same."""
+    store = MemoryStore()
+    row = Sealed("payments", "main")
+    store.commit([row.first_row()])
+    moved = replace(row, through_ms=2 * DAY_MS)
+    assert isinstance(store.commit([move_sealed(row, moved)]), Committed)
+    assert not isinstance(store.commit([move_sealed(row, replace(row, through_ms=DAY_MS))]), Committed)
+
+
+def test_a_thing_whose_last_entry_expires_while_it_is_verified_is_not_missed(desk: Desk) -> None:
+    desk.ports.store.commit([Delete(JOBS, {"job_id": "payments:nightly"}, TEST)])
+    query = desk.ports.store.query
+
+    def expires(table: Any, partition: str, *asked: Any, **how: Any) -> Any:
+        if partition == STREAM:
+            for item in desk.entries(STREAM):
+                desk.drop(item)
+        return query(table, partition, *asked, **how)
+
+    desk.ports.store.query = expires  # type: ignore[method-assign]
+    page = verify_audit(desk.ports, "payments", VerifyPlace("entries"))
+    assert [one for one in page.findings if one.detail.startswith("the thing is not there")] == []
 
 
 class _Dies(BaseException):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tests.support.http import ApiUnderTest
 from tests.unit.access.test_pools import DELETION, AimsMeanwhile, World, why_not
 from tickwork.core.access import pools
@@ -12,9 +14,13 @@ from tickwork.core.errors import Throttled
 from tickwork.core.instants import HOUR_MS, MINUTE_MS
 from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.queues import READY_VISIBILITY_S
-from tickwork.core.ledger.tables import JOBS, SET_ASIDE, TEAMS
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import JOBS, SET_ASIDE, TEAMS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Delete, Put
 from tickwork.flows.access import registry
+from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
+from tickwork.flows.dispatch.keeping_out import keep_out
+from tickwork.flows.dispatch.stepping import message_of
 from tickwork.flows.runs.dead_letters import Order, replay_runs
 
 
@@ -220,6 +226,21 @@ def test_a_retry_that_is_kept_out_ends_with_the_reason_and_holds_up_nothing_of_t
 
 
 # --- marks ------------------------------------------------------------------------------------------------------
+
+
+def test_who_may_not_trust_his_lease_any_more_keeps_nothing_out() -> None:
+    """Before each write it is asked, as before each send."""
+    world = World()
+    world.pool(shared_with=["shop"])
+    _, timer = world.timer("payments:fast", "shop", 30)
+    world.tables.commit([Delete(TEAMS, pools.share_key("shop", "payments_fast"), Anyway("as if it had never been"))])
+    (item,) = world.tables.items(TIMERS)
+    run = Run.from_item(item)
+    assert run.work is not None
+    lost = Firing("slice", keep=lambda: False)
+    with pytest.raises(Fenced):
+        keep_out(world.ports, [message_of(world.ports, run, run.work, lost)], {}, lost, Fired())
+    assert world.api.call("GET", f"/timers/{timer['timer_id']}")[1]["status"] == "pending"
 
 
 def test_a_pools_mark_that_cannot_be_read_keeps_no_failure_from_being_recorded() -> None:

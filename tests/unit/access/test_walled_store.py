@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.core.access.walls import TEAM_OF, may_read, may_touch, team_of
+from tickwork.core.access.pagers import TESTS
+from tickwork.core.access.pools import POOLS, SHARES, pool_id
+from tickwork.core.access.teams import REGISTERED, SEEN
+from tickwork.core.access.walls import _TEAMS_PARTITIONS, TEAM_OF, may_list, may_read, may_touch, team_of
 from tickwork.core.errors import InvariantViolated, NotFound
-from tickwork.core.ledger.tables import ALL_TABLES, BY_JOB, BY_TEAM, CALENDARS, JOBS, LEASES, RESOURCES, TIMERS, Table
+from tickwork.core.ledger.tables import (
+    ALL_TABLES,
+    BY_JOB,
+    BY_TEAM,
+    CALENDARS,
+    JOBS,
+    LEASES,
+    RESOURCES,
+    TEAMS,
+    TIMERS,
+    Table,
+)
 from tickwork.core.ledger.writes import Anyway, Check, Committed, Delete, Is, Item, Put, Update
 from tickwork.flows.access.walled import WalledStore
 from tickwork.testing.memory import MemoryStore
@@ -127,3 +141,16 @@ def test_what_may_be_read_may_not_be_written_for_that(both: MemoryStore, owner: 
             with pytest.raises(NotFound):
                 store.commit([write])
     assert both.get(CALENDARS, key) == key | {"version": 1}
+
+
+def test_of_the_platforms_partitions_a_team_asks_for_those_of_calendars_alone() -> None:
+    partitions = {"": "platform", ":": "platform:x", "#": "platform#x"}
+    for (table, index), sign in _TEAMS_PARTITIONS.items():
+        found = next(one for one in ALL_TABLES if one.name == table)
+        assert may_list(found, index, partitions[sign], OURS) == (table == CALENDARS.name), (table, index)
+
+
+def test_a_share_is_its_lenders_to_touch_and_nothing_else_that_is_called_alike() -> None:
+    for cell in (SHARES, POOLS, TESTS, REGISTERED, SEEN):
+        key = {"cell": cell, "team": f"{THEIRS}#{pool_id(OURS, 'fast')}"}
+        assert may_touch(TEAMS, key, OURS) == (cell == SHARES), cell

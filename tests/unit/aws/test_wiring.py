@@ -10,8 +10,10 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from tests.support.fakes import KeptSignals
 from tickwork.aws import wiring
 from tickwork.aws.provision import create_all
+from tickwork.core.ledger.queues import ready
 from tickwork.settings import Settings
 
 SETTINGS = Settings(shards=1, slices=1)
@@ -88,3 +90,21 @@ def test_a_batch_of_messages_is_answered_entry_by_entry(clients: tuple[Any, Any]
     answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
     assert [entry["Id"] for entry in answer["Successful"]] == ["0"]
     assert [entry["Id"] for entry in answer["Failed"]] == ["1"]
+
+
+@pytest.mark.usefixtures("clients")
+@pytest.mark.parametrize("key", ["", "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"])
+def test_queues_and_topics_that_are_made_while_the_service_runs_have_the_key_of_the_environment(key: str) -> None:
+    ports = wiring.aws_ports(Settings(kms_key_arn=key), KeptSignals(), receives=True)
+    queue = ready("shop_fast")
+    ports.queues.make(queue)
+    ports.pager.page("shop", "email", "ann@example.org", "a", "b")
+    sqs, sns = boto3.client("sqs"), boto3.client("sns")
+    for name in (queue.name, queue.dlq_name):
+        url = sqs.get_queue_url(QueueName=f"{SETTINGS.prefix}-{name}")["QueueUrl"]
+        made = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        assert made.get("KmsMasterKeyId", "") == key
+        assert key or made["SqsManagedSseEnabled"] == "true"
+    arns = [topic["TopicArn"] for topic in sns.list_topics()["Topics"]]
+    (topic,) = [arn for arn in arns if arn.endswith(ports.pager.topic_of("shop"))]
+    assert sns.get_topic_attributes(TopicArn=topic)["Attributes"].get("KmsMasterKeyId", "") == key

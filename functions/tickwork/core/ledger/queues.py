@@ -30,6 +30,9 @@ SCANNER_RESERVE_MS = 3_000
 """Of the scanner's time, kept for the writes after the last batch."""
 
 DLQ_RETENTION_S = 14 * 86_400
+KEY_REUSED_S = 3_600
+"""Where an environment has a key of its own: how long SQS uses a data key before it has another made. Each is a call
+that is paid, for every sender and queue; and so long a key that was taken away is still in use."""
 LONG_POLL_S = 20
 
 

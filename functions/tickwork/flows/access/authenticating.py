@@ -98,6 +98,7 @@ class KnownKeys(SeenKeys):
             return
         if warning := key.warning_at(now_ms):
             ports.signals.log("key_expires_soon", key_id=key.key_id, warning=warning)
+        asked_at = Instant.of(ports.clock)
         try:
             noted = ports.store.commit([write])
         except WorldError as error:
@@ -106,4 +107,4 @@ class KnownKeys(SeenKeys):
         item = noted.item if isinstance(noted, Committed) else noted.only
         if item is not None:
             # As it now stands: a revocation in it counts at once. A refusal is another process that was first.
-            self._remember(key.hash, _Known(ApiKey.from_item(item), Instant.of(ports.clock)))
+            self._remember(key.hash, _Known(ApiKey.from_item(item), asked_at))

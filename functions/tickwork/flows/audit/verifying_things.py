@@ -69,9 +69,17 @@ def check_there(ports: Ports, entries: Sequence[Item], found: Verified) -> None:
     jobs, calendars = _streams(entries, "job"), _streams(entries, "calendar")
     there = read_many(ports, JOBS, [{"job_id": name} for name in jobs.values()])
     there += read_many(ports, CALENDARS, [{"calendar_id": name} for name in calendars.values()])
-    for stream, item in zip([*jobs, *calendars], there, strict=True):
+    in_teams = {stream: _pool_key(name) for stream, name in _streams(entries, "pool").items()}
+    in_teams |= {stream: teams.team_key(name.partition(":")[0]) for stream, name in _streams(entries, TEAM).items()}
+    there += read_many(ports, TEAMS, list(in_teams.values()))
+    for stream, item in zip([*jobs, *calendars, *in_teams], there, strict=True):
         if item is None and not _was_deleted(ports, stream):
             found.find(REMOVED, {"stream": stream}, "the thing is not there, and no entry says who deleted it")
+
+
+def _pool_key(name: str) -> Item:
+    team, _, called = name.partition(":")
+    return pools.pool_key(team, pools.pool_id(team, called))
 
 
 def _streams(entries: Sequence[Item], kind: str) -> dict[str, str]:

@@ -99,7 +99,7 @@ def _shard(ports: Ports, span: Span, at: Spot, rows: int, bound: Bound) -> Itera
         if page.more is None:
             return
         if bound.is_reached:
-            spot = Spot(at.bucket, at.shard, page.more)
+            spot = Spot(at.bucket, at.shard, _said_of(page.more, span.team))
             yield Step((spot.sk, spot.shard), spot, None)
             return
         if span.team and _is_crowded(page, span.team, after or (high if span.descending else low), rows):
@@ -108,6 +108,15 @@ def _shard(ports: Ports, span: Span, at: Spot, rows: int, bound: Bound) -> Itera
             return
         after = page.more
         rows = min(rows * PAGE_GROWTH, STREAM_ROWS[1])
+
+
+def _said_of(sk: str, team: str) -> str:
+    """Where a team's list goes on after an item that may be another's, of which a cursor is not to tell: at that end of
+    the team's own part of the second which lies towards it, so that nothing of its own comes twice or never."""
+    own = f"{second_in(sk):010d}#{team}#"
+    if not team or sk.startswith(own):
+        return sk
+    return own if sk < own else f"{own}~"
 
 
 def _is_passed(spot: Spot, span: Span, passed: Spot | None) -> bool:
