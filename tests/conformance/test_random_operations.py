@@ -105,6 +105,7 @@ def _write(rng: Random, key: dict[str, str], *, checks: bool = False) -> Any:
             set={"status": rng.choice(("pending", "running")), "token": rng.randint(0, 3)},
             remove=rng.choice(((), ("n",))),
             append=rng.choice(({}, {"attempts": [{"n": rng.randint(0, 9)}]})),
+            add=rng.choice(({}, {"sum": rng.randint(-9, 9)})),
         )
     if drawn < 0.9 or not checks:
         return Delete(TIMERS, key, _condition(rng))

@@ -196,6 +196,25 @@ def test_an_update_sets_removes_and_appends_and_answers_the_item(store: Store) -
     assert store.commit([more]).item["attempts"] == [{"n": 1}, {"n": 2}, {"n": 3}]
 
 
+def test_an_update_adds_to_a_number_that_may_not_be_there_and_many_at_once_add_up(store: Store) -> None:
+    key = {"pk": "p", "sk": "counter"}
+    open_until_nine = any_of(Missing("n"), Below("n", 9))
+
+    def add(_: int) -> bool:
+        for _ in range(50):  # a store may say that it is busy
+            try:
+                return isinstance(store.commit([Update(TIMERS, key, open_until_nine, add={"n": 2})]), Committed)
+            except (Conflict, Throttled):
+                continue
+        raise AssertionError("it was busy for fifty tries")
+
+    with ThreadPoolExecutor(4) as pool:
+        passed = sum(pool.map(add, range(12)))
+    assert (passed, store.get(TIMERS, key)) == (5, key | {"n": 10})
+    less = Update(TIMERS, key, Is("n", 10), set={"a": 1}, remove=("b",), add={"n": -4, "m": 3})
+    assert store.commit([less]) == Committed(key | {"n": 6, "a": 1, "m": 3})
+
+
 def test_a_put_replaces_the_whole_item(store: Store) -> None:
     put(store, timer("p", "s", old=1))
     store.commit([Put(TIMERS, timer("p", "s", new=2), Is("old", 1))])

@@ -90,6 +90,7 @@ def _write(write: Write) -> str:
     if isinstance(write, Update):
         changes = " set " + " ".join(f"{name}={value}" for name, value in write.set.items())
         changes += "".join(f" append {name}" for name in write.append)
+        changes += "".join(f" {name}+={number}" for name, number in write.add.items())
     return f"{verb} {write.table.name} {subject}{changes} IF {_condition(write.condition)}"
 
 

@@ -33,9 +33,9 @@ class Expression:
             mark = self._name(name)
             sets.append(f"{mark} = list_append(if_not_exists({mark}, {self._value([])}), {self._value(more)})")
         removes = [self._name(name) for name in write.remove]
-        return " ".join(
-            part for part in (sets and f"SET {', '.join(sets)}", removes and f"REMOVE {', '.join(removes)}") if part
-        )
+        adds = [f"{self._name(name)} {self._value(number)}" for name, number in write.add.items()]
+        clauses = (("SET", sets), ("REMOVE", removes), ("ADD", adds))
+        return " ".join(f"{verb} {', '.join(parts)}" for verb, parts in clauses if parts)
 
     def condition(self, condition: Condition, table: Table) -> str:
         match condition:

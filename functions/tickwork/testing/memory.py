@@ -172,6 +172,8 @@ class MemoryStore:
         changed = {**items.get(sort, write.key), **write.set}
         for name, more in write.append.items():
             changed[name] = [*changed.get(name, []), *more]
+        for name, number in write.add.items():
+            changed[name] = changed.get(name, 0) + number
         for name in write.remove:
             changed.pop(name, None)
         items[sort] = changed

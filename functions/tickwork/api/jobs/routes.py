@@ -41,6 +41,7 @@ from tickwork.core.errors import (
     BadSchedule,
     NotFound,
     PayloadTooLarge,
+    QuotaExceeded,
     TooLate,
     UnknownTeam,
     VersionConflict,
@@ -57,15 +58,15 @@ from tickwork.core.schedule import (
     starting_after_ms,
     warnings_of,
 )
-from tickwork.flows.access import registry
+from tickwork.flows.access import quotas, registry
 from tickwork.flows.access.pools import check_aim
 from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
-from tickwork.flows.jobs import changing, registering
+from tickwork.flows.jobs import changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger.versions import job_at
-from tickwork.flows.runs import unended
+from tickwork.flows.runs import paging, unended
 from tickwork.flows.runs.unended import Unended
 from tickwork.ports import Ports
 
@@ -88,9 +89,11 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     check_target(ports, body, new.work)
+    near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new)
     registry.note_unregistered(ports, [job.team])
+    paging.page_owners(ports, {job.team: [*near, *(counting_jobs.near(ports, job.team) if is_new else ())]})
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
 
 
@@ -249,7 +252,7 @@ ROUTES = (
         NoQuery,
         JobAnswer,
         {201: "It is registered.", 200: "It was registered before, with the same content."},
-        errors=(AlreadyExists, BadSchedule, PayloadTooLarge, UnknownTeam),
+        errors=(AlreadyExists, BadSchedule, PayloadTooLarge, QuotaExceeded, UnknownTeam),
     ),
     Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),

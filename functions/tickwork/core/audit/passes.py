@@ -24,7 +24,7 @@ AUDITS = {"audited": 300, "audited_hour": 3_600, "audited_day": 86_400}
 """How long after its second a bucket is read again, by the cursor that says how far that was done. The first is longer
 than a window's retries and shorter than anybody's patience; the later ones find what was alive then and died since."""
 
-LAST_AUDIT = "audited_day"
+FIRST_AUDIT, LAST_AUDIT = "audited", "audited_day"
 
 DAY_S = DAY_MS // SECOND_MS
 _SOON_S = 5 * 60

@@ -69,6 +69,30 @@ class PutOffRecord(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Stands:
+    """What a pending one-shot is counted for in what its team holds: itself, and some that were created before it;
+    the bytes of their payloads; and the part of the counter. One text, so that a write can have it for a condition."""
+
+    timers: int
+    bytes: int
+    week: str
+
+    def as_text(self) -> str:
+        return f"{self.timers}#{self.bytes}#{self.week}"
+
+
+def stands_of(item: Item) -> Stands | None:
+    """What an item is counted for; ValueError when that cannot be read."""
+    if "stands_for" not in item:
+        return None
+    timers, size, week = str(item["stands_for"]).split("#")
+    return Stands(int(timers), int(size), week)
+
+
+_STANDS = Spelling(("stands_for",), lambda one: {} if one is None else {"stands_for": one.as_text()}, stands_of)
+
+
+@dataclass(frozen=True, slots=True)
 class Run(Record):
     """A ledger item of an occurrence: the timer while it is pending, the record of its run ever after.
 
@@ -118,6 +142,8 @@ class Run(Record):
     """Of a one-shot: the actor whose request has created it."""
     cancelled_by: str = ""
     """Of a one-shot that was cancelled before it started: the actor whose request that was."""
+    stands_for: Stands | None = field(default=None, metadata=spelled(_STANDS))
+    """Of a one-shot: what it is counted for, until that is taken back."""
     interrupted: int = 0
     """Attempts that were handed back and that no policy counts, since the run was created or last replayed."""
 

@@ -84,7 +84,8 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change some attributes of the item at `key`. `append` adds to the end of a list (made if missing)."""
+    """Change some attributes of the item at `key`. `append` adds to the end of a list (made if missing), `add` to a
+    whole number (0 if missing): repeated after a lost reply, it adds twice."""
 
     table: Table
     key: Item
@@ -92,6 +93,7 @@ class Update:
     set: Mapping[str, Any] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     append: Mapping[str, Any] = field(default_factory=dict)
+    add: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

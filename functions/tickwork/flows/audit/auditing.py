@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from tickwork.core.audit import passes
-from tickwork.core.audit.passes import AUDITS, LAST_AUDIT, OpenBucket
+from tickwork.core.audit.passes import AUDITS, FIRST_AUDIT, LAST_AUDIT, OpenBucket
 from tickwork.core.dispatch import backlog, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
@@ -36,6 +36,7 @@ from tickwork.core.ledger.keys import (
 from tickwork.core.ledger.tables import LEASES, PASSES, TIMERS
 from tickwork.core.ledger.writes import Committed, Item, Write
 from tickwork.flows.audit import mending
+from tickwork.flows.audit.giving_back import Counted
 from tickwork.flows.audit.repairs import Deadline, Repairs
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.ledger.commit import commit
@@ -125,14 +126,24 @@ def _audit_slice(ports: Ports, served: _Slice, cursor: str, repairs: Repairs, en
         if end.is_over:
             repairs.unfinished += 1
             return
-        rows, passed = _audit_some(ports, served, cursor, first, last, repairs, end)
+        counted = Counted() if cursor == FIRST_AUDIT else None
+        rows, passed = _audit_some(ports, served, cursor, first, last, repairs, end, counted)
         if not _move(ports, replace(lease, **{cursor: first - 1}), cursor, passed, rows):
             return  # another run is at it
+        if counted is not None:
+            counted.give_back(ports)
         first = passed + 1
 
 
 def _audit_some(
-    ports: Ports, served: _Slice, cursor: str, first: int, last: int, repairs: Repairs, end: Deadline
+    ports: Ports,
+    served: _Slice,
+    cursor: str,
+    first: int,
+    last: int,
+    repairs: Repairs,
+    end: Deadline,
+    counted: Counted | None,
 ) -> tuple[list[OpenBucket], int]:
     """Read some minutes: the rows they leave, and the last second that was read."""
     rows: list[OpenBucket] = []
@@ -140,7 +151,7 @@ def _audit_some(
     now_s = second_of(ports.clock.now_ms())
     for bucket in islice(range(bucket_of(first), bucket_of(last) + 1), BUCKETS_PER_WRITE):
         begin, passed = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
-        found = _audit_bucket(ports, served, bucket, begin, passed, repairs, expiring_since_s=None)
+        found = _audit_bucket(ports, served, bucket, begin, passed, repairs, counted=counted)
         if not found.is_complete:
             rows.append(passes.again_soon(served.id, bucket, now_s))
         elif found.is_open and cursor == LAST_AUDIT:
@@ -161,7 +172,15 @@ def _move(ports: Ports, lease: SliceLease, cursor: str, passed: int, rows: Seque
 
 
 def _audit_bucket(
-    ports: Ports, served: _Slice, bucket: int, begin: int, last: int, repairs: Repairs, *, expiring_since_s: int | None
+    ports: Ports,
+    served: _Slice,
+    bucket: int,
+    begin: int,
+    last: int,
+    repairs: Repairs,
+    *,
+    expiring_since_s: int | None = None,
+    counted: Counted | None = None,
 ) -> _Found:
     """Read a range of a minute again, shard by shard, and repair what is to be repaired."""
     if begin > last:  # a row from before a restore, or of another number of slices: nothing has come so far yet
@@ -172,6 +191,8 @@ def _audit_bucket(
         partition = partition_of(ports.layout.cell, shard, bucket)
         try:
             for page in pages(ports, TIMERS, partition, low, high, limit=_LEDGER_PAGE):
+                if counted is not None:
+                    counted.add(page.items)
                 total |= _audit_page(ports, page.items, served.rows, repairs, expiring_since_s)
         except WorldError as error:
             _failed(ports, repairs, partition, error)
