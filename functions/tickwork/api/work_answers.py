@@ -46,6 +46,7 @@ class WorkShown(TypedDict):
     retry_policy: NotRequired[RetryPolicyShown]
     idempotency_class: NotRequired[str]
     max_duration_s: NotRequired[int]
+    start_within_s: NotRequired[int]
     unsafe_sign_off: NotRequired[SignOffShown]
     side_effects: NotRequired[list[str]]
     certificate: NotRequired[CertificateShown]
