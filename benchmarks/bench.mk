@@ -6,6 +6,10 @@ BENCH := PYTHONPATH=functions:. $(BIN)/python -m
 bench-cost: $(VENV)/.dev ## What a timer costs, step by step, beside others (TIMERS=10000)
 	$(BENCH) benchmarks.cost --timers $(or $(TIMERS),10000)
 
+.PHONY: quota-storm
+quota-storm: $(VENV)/.dev $(MINISTACK)/.made ## A storm of creates against a quota over several processes: in virtual time, and a smaller one on the local endpoint
+	TICKWORK_MINISTACK=$(MINISTACK)/bin/python $(BENCH) benchmarks.quotas --local $(ARGS)
+
 .PHONY: bench-price
 bench-price: $(VENV)/.dev ## What a million runs and an idle month cost all in, beside EventBridge Scheduler (docs/price.md)
 	$(BENCH) benchmarks.price

@@ -207,7 +207,7 @@ def _refusals(route: AnyRoute) -> Json:
             "application/problem+json", {"schema": {"$ref": _REF.format(model="Problem")}, "examples": {}}
         )
         content["examples"][kind.slug] = {"$ref": f"#/components/examples/{kind.slug}"}
-        if kind == problems.BUSY:
+        if kind.status in (429, problems.BUSY.status):
             seconds = {"description": "Repeat it after so many seconds.", "schema": {"type": "integer"}}
             refusal["headers"] = {"Retry-After": seconds}
     return refusals

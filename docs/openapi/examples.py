@@ -273,6 +273,9 @@ def _pools(stage: _Stage) -> None:
 
 def _refusals(stage: _Stage) -> None:
     """One of each kind of problem."""
+    stage.call("PUT", "/teams/desk", {"contact": "eve@example.org", "quotas": {"creates_per_s": 1}})
+    for number in range(2):
+        stage.call("POST", "/timers", TIMER | {"team": "desk", "client_key": f"ring-{number}"})
     stage.call("POST", "/jobs", JOB | {"tolerence_s": 60})
     stage.call("POST", "/jobs", JOB | {"lease_s": 90})
     stage.call("POST", "/jobs", JOB | {"name": "other", "schedule": {"cron": "0 2 * * *", "zone": "America/New_Yrk"}})

@@ -23,6 +23,7 @@ from tickwork.ports_for_teams import NoQueueMaker as NoQueueMaker
 from tickwork.ports_for_teams import Paged as Paged
 from tickwork.ports_for_teams import Pager as Pager
 from tickwork.ports_for_teams import QueueMaker as QueueMaker
+from tickwork.ports_for_teams import QuotaCounts as QuotaCounts
 
 
 class Clock(Protocol):
@@ -256,6 +257,7 @@ class Ports:
     """Items of the table `teams` by their keys, as this process has read them lately (`flows/access/registry.py`)."""
     audit_known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of the audit: whose teams' rows there are, and the secret of the hashes of payloads. Neither is ever deleted."""
+    quota_counts: QuotaCounts = field(default_factory=QuotaCounts, repr=False, compare=False)
     acting: Acting = SERVICE
     """For the record: what it may do was settled before."""
 

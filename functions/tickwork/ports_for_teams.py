@@ -5,9 +5,11 @@ Ports know values of the core and nothing of any service.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
+from tickwork.core.access.holdings import Uncounted
+from tickwork.core.access.pacing import Pace
 from tickwork.core.errors import Throttled
 from tickwork.core.ledger.queues import Queue
 
@@ -63,3 +65,16 @@ class NoPager:
 
     def page(self, *_: object, **__: object) -> Paged:
         return Paged("failed", "this process pages nobody")
+
+
+@dataclass(slots=True)
+class QuotaCounts:
+    """What a process has counted of teams' quotas and not told yet, and what it was told. A process that dies takes
+    with it some creates that were not counted."""
+
+    paces: dict[str, Pace] = field(default_factory=dict)
+    uncounted: dict[str, Uncounted] = field(default_factory=dict)
+    full: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By team and limit: the second in which it was full."""
+    paged: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By team and limit: the day on which its owner was paged."""

@@ -36,6 +36,7 @@ from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import (
     Absent,
     Anyway,
+    AtLeast,
     Below,
     Check,
     Committed,
@@ -162,6 +163,10 @@ def test_an_update_of_nothing_is_refused_with_none(store: Store) -> None:
         (Below("token", 4), True),
         (Below("token", 3), False),
         (Below("gone", 9), False),
+        (AtLeast("token", 3), True),
+        (AtLeast("token", 4), False),
+        (AtLeast("gone", 0), False),
+        (any_of(Missing("gone"), AtLeast("gone", 1)), True),
         (all_of(Is("status", "pending"), Is("token", 3)), True),
         (all_of(Is("status", "pending"), Is("token", 4)), False),
         (any_of(Absent(), all_of(Is("status", "pending"), Missing("gone"))), True),
@@ -178,7 +183,8 @@ def test_a_condition_decides(store: Store, condition: Any, holds: bool) -> None:
 
 
 def test_conditions_on_nothing_hold_only_for_what_may_be_missing(store: Store) -> None:
-    for condition, holds in ((Absent(), True), (Missing("x"), True), (Below("x", 1), False), (Is("x", 1), False)):
+    never = (Below("x", 1), AtLeast("x", 1), Is("x", 1))
+    for condition, holds in ((Absent(), True), (Missing("x"), True), *((one, False) for one in never)):
         result = store.commit([Put(TIMERS, timer("p", str(condition)), condition)])
         assert isinstance(result, Committed) is holds, condition
 
@@ -194,6 +200,25 @@ def test_an_update_sets_removes_and_appends_and_answers_the_item(store: Store) -
     assert first == Committed(timer("p", "s", status="running", token=1, lease=5, attempts=[{"n": 1}]))
     more = Update(TIMERS, {"pk": "p", "sk": "s"}, Is("token", 1), append={"attempts": [{"n": 2}, {"n": 3}]})
     assert store.commit([more]).item["attempts"] == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+def test_an_update_adds_to_a_number_that_may_not_be_there_and_many_at_once_add_up(store: Store) -> None:
+    key = {"pk": "p", "sk": "counter"}
+    open_until_nine = any_of(Missing("n"), Below("n", 9))
+
+    def add(_: int) -> bool:
+        for _ in range(50):  # a store may say that it is busy
+            try:
+                return isinstance(store.commit([Update(TIMERS, key, open_until_nine, add={"n": 2})]), Committed)
+            except (Conflict, Throttled):
+                continue
+        raise AssertionError("it was busy for fifty tries")
+
+    with ThreadPoolExecutor(4) as pool:
+        passed = sum(pool.map(add, range(12)))
+    assert (passed, store.get(TIMERS, key)) == (5, key | {"n": 10})
+    less = Update(TIMERS, key, Is("n", 10), set={"a": 1}, remove=("b",), add={"n": -4, "m": 3})
+    assert store.commit([less]) == Committed(key | {"n": 6, "a": 1, "m": 3})
 
 
 def test_a_put_replaces_the_whole_item(store: Store) -> None:

@@ -35,14 +35,16 @@ from tickwork.flows.audit import reconciling, sealing
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
-from tickwork.flows.jobs import calendars, changing, registering
+from tickwork.flows.jobs import calendars, changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import cancelling, dead_letters, paging, timers, worker_calls
+from tickwork.flows.runs.admitting import let_in
+from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 12
+VERSION = 14
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -52,6 +54,7 @@ FULL = Work(
     lease_s=90,
     retry=RetryPolicy(3, 10, 600, 0, ("ValueError",), ("OSError", "KeyError")),
     max_duration_s=900,
+    start_within_s=7_200,
     side_effects=("email", "payment"),
     secret_fields=("card.number", "day"),
     certificate={"source_sha256": "a" * 64, "verified_at": "2026-10-30T00:00:00Z"},
@@ -135,6 +138,20 @@ def _teams(world: World) -> None:
     closed = {"closed_at_ms": world.clock.now_ms()}
     ports.store.commit([Update(TEAMS, pool_key("payments", other.pool), pools.stands(other), set=closed)])
     teams.adopt(ports, TeamContent(contact="cyd"), LOCAL, dry_run=False, refusing=True)
+    _quotas(world)
+
+
+def _quotas(world: World) -> None:
+    """A team that has come near to one, and a timer that says what it is counted for."""
+    quotas = Quotas(creates_per_s=20, pending_timers=20, payload_bytes=20, jobs=1)
+    teams.put_team(world.ports, "desk", TeamContent("eve", quotas=quotas), None, LOCAL)
+    fire_at_ms = world.clock.now_ms() + DAY_MS
+    let = let_in(world.ports, [NewTimer("desk", fire_at_ms, Work("default", "ring", '"1234567890123456"'))] * 9)
+    timers.create_timers(world.ports, [one for one in let.fates if isinstance(one, NewTimer)])
+    paging.page_owners(world.ports, let.near)
+    counter = counting_jobs.coming(world.ports, "desk")
+    assert counter is not None
+    world.store.commit([counter])
 
 
 def _items(world: World, table: Table) -> list[Item]:

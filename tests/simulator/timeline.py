@@ -11,6 +11,7 @@ from tickwork.core.ledger.writes import (
     AllOf,
     AnyOf,
     Anyway,
+    AtLeast,
     Below,
     Check,
     Committed,
@@ -90,6 +91,7 @@ def _write(write: Write) -> str:
     if isinstance(write, Update):
         changes = " set " + " ".join(f"{name}={value}" for name, value in write.set.items())
         changes += "".join(f" append {name}" for name in write.append)
+        changes += "".join(f" {name}+={number}" for name, number in write.add.items())
     return f"{verb} {write.table.name} {subject}{changes} IF {_condition(write.condition)}"
 
 
@@ -103,6 +105,8 @@ def _condition(condition: Condition) -> str:
             return f"no {attribute}"
         case Below(attribute, value):
             return f"{attribute}<{value}"
+        case AtLeast(attribute, value):
+            return f"{attribute}>={value}"
         case AllOf(conditions):
             return _joined(" & ", conditions)
         case AnyOf(conditions):

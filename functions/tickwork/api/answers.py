@@ -39,6 +39,13 @@ class Fault(TypedDict):
     """What to change."""
 
 
+class QuotaFull(TypedDict):
+    """A quota that a team has used up, and how much it is."""
+
+    limit: str
+    value: int
+
+
 class Problem(TypedDict):
     """What is wrong, as RFC 9457 has it."""
 
@@ -51,6 +58,8 @@ class Problem(TypedDict):
     """What is wrong with this request."""
     errors: NotRequired[list[Fault]]
     """Each part at fault, up to twenty."""
+    quota: NotRequired[QuotaFull]
+    """Which quota of the team keeps it out."""
 
 
 class HealthAnswer(TypedDict):

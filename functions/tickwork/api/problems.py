@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -25,6 +25,7 @@ from tickwork.core.errors import (
     InvalidField,
     MalformedKey,
     NotFound,
+    QuotaExceeded,
     RevokedKey,
     Unauthenticated,
     UnknownKey,
@@ -90,9 +91,16 @@ def kinds_of(route: AnyRoute) -> list[Kind]:
     return sorted({*kinds, BUSY, OURS}, key=lambda kind: (kind.status, kind.slug))
 
 
-def problem(kind: Kind, detail: str, errors: Iterable[dict[str, Any]] = (), **headers: str) -> Response[str]:
-    """A problem document. `errors` lists the fields at fault."""
+def problem(
+    kind: Kind,
+    detail: str,
+    errors: Iterable[dict[str, Any]] = (),
+    quota: Mapping[str, Any] | None = None,
+    **headers: str,
+) -> Response[str]:
+    """A problem document. `errors` lists the fields at fault, `quota` which one is used up."""
     body: dict[str, Any] = {"type": kind.type, "title": kind.title, "status": kind.status, "detail": _clipped(detail)}
+    body |= {"quota": quota} if quota else {}
     listed = [{name: text and _clipped(text) for name, text in fault.items()} for fault in errors]
     if listed:
         body["errors"] = listed
@@ -114,8 +122,12 @@ def _clipped(text: str) -> str:
 def of_caller(error: CallerError) -> Response[str]:
     fault = {"field": error.field, "detail": error.detail, "remedy": error.remedy}
     detail = f"{error.detail}; {error.remedy}" if error.remedy else error.detail
-    headers = {"WWW_Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
-    return problem(kind_of(error), detail, [fault], **headers)
+    if isinstance(error, QuotaExceeded):
+        quota = {"limit": error.limit, "value": error.value}
+        return problem(kind_of(error), detail, [fault], quota, Retry_After=str(error.retry_after_s))
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return problem(kind_of(error), detail, [fault], WWW_Authenticate="Bearer")
+    return problem(kind_of(error), detail, [fault])
 
 
 def of_validation(error: ValidationError, model: type[BaseModel]) -> Response[str]:

@@ -97,12 +97,19 @@ def show(team: str, api: str | None, as_json: bool) -> None:
     paged: dict[str, object] = {f"paged by {one['kind']}": _standing(one) for one in found["routes"]}
     facts |= paged or {"paged by": None}
     facts |= {"weight": found["weight"], "defaults": found["defaults"] or None}
-    facts |= {f"quota {name}": value for name, value in found["quotas"].items() if value is not None}
+    used = found.get("used") or {}
+    facts |= {f"quota {name}": _use(used.get(name), value) for name, value in found["quotas"].items() if value}
     facts |= {f"shares {one['resource']}": ", ".join(one["teams"]) for one in found["shared"]}
-    facts |= {"viewers see payloads": "yes" if found["viewers_see_payloads"] else "no"}
+    # A server of before has no such answer, and shows them.
+    facts |= {"viewers see payloads": "yes" if found.get("viewers_see_payloads", True) else "no"}
     facts |= {"registered": f"{found['created_at']} by {found['created_by']}"}
     facts |= {"changed": f"{found['changed_at']} by {found['changed_by']}"}
     show_facts(facts)
+
+
+def _use(used: int | None, value: int) -> str:
+    """What is used of a quota. Of an API that does not say it, the quota."""
+    return str(value) if used is None else f"{used} of {value} used ({used * 100 // value}%)"
 
 
 def _standing(route: Any) -> str:

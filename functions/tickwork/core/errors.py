@@ -11,6 +11,7 @@ Expected *outcomes* (a refused condition, a lease held by another) are return va
 from __future__ import annotations
 
 import traceback
+from typing import Self
 
 
 class TickworkError(Exception):
@@ -188,6 +189,29 @@ class TooMany(CallerError):
     status = 409
     title = "There are as many as there may be"
     slug = "too-many"
+
+
+class QuotaExceeded(CallerError):
+    """The team uses as much as its quota allows: `limit` says of what, `value` how much that is."""
+
+    status = 429
+    title = "The team's quota is used up"
+    slug = "quota-exceeded"
+
+    def __init__(self, team: str, limit: str, value: int, *, retry_after_s: int, field: str = "team") -> None:
+        super().__init__(
+            f"team {team} is at its quota {limit}={value}",
+            field=field,
+            remedy=f"repeat it in {retry_after_s} s, use less, or have the platform's team raise the quota",
+        )
+        self.team = team
+        self.limit = limit
+        self.value = value
+        self.retry_after_s = retry_after_s
+
+    def again(self) -> Self:
+        """The same refusal of another entry of a batch."""
+        return type(self)(self.team, self.limit, self.value, retry_after_s=self.retry_after_s)
 
 
 class WorldError(TickworkError):

@@ -11,7 +11,7 @@ from typing import Any
 
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import Table
-from tickwork.core.ledger.writes import Absent, AllOf, AnyOf, Anyway, Below, Condition, Is, Missing, Update
+from tickwork.core.ledger.writes import Absent, AllOf, AnyOf, Anyway, AtLeast, Below, Condition, Is, Missing, Update
 from tickwork.store.attributes import to_attribute
 
 
@@ -33,9 +33,9 @@ class Expression:
             mark = self._name(name)
             sets.append(f"{mark} = list_append(if_not_exists({mark}, {self._value([])}), {self._value(more)})")
         removes = [self._name(name) for name in write.remove]
-        return " ".join(
-            part for part in (sets and f"SET {', '.join(sets)}", removes and f"REMOVE {', '.join(removes)}") if part
-        )
+        adds = [f"{self._name(name)} {self._value(number)}" for name, number in write.add.items()]
+        clauses = (("SET", sets), ("REMOVE", removes), ("ADD", adds))
+        return " ".join(f"{verb} {', '.join(parts)}" for verb, parts in clauses if parts)
 
     def condition(self, condition: Condition, table: Table) -> str:
         match condition:
@@ -47,6 +47,8 @@ class Expression:
                 return f"attribute_not_exists({self._name(attribute)})"
             case Below(attribute, value):
                 return f"{self._name(attribute)} < {self._value(value)}"
+            case AtLeast(attribute, value):
+                return f"{self._name(attribute)} >= {self._value(value)}"
             case AllOf(conditions):
                 return self._joined(" AND ", conditions, table)
             case AnyOf(conditions):

@@ -29,6 +29,8 @@ _ALLOWED = frozenset(
         ("pending", "spent"),
         ("pending", "expired"),
         ("pending", "waiting"),
+        ("pending", "expired"),
+        ("waiting", "expired"),
         ("waiting", "running"),
         ("waiting", "waiting"),
         ("running", "running"),

@@ -89,7 +89,10 @@ def test_a_team_is_kept_and_shown_as_it_was_written() -> None:
     bounds = dict.fromkeys(("creates_per_s", "pending_timers", "jobs", "payload_bytes", "keys"))
     assert {name: shown[name] for name in content} == content | {"quotas": bounds | content["quotas"]}  # type: ignore[operator]
     routes = [one | untested for one in shown["routes"]]
-    assert world.api.call("GET", "/teams/payments") == (200, shown | {"routes": routes})
+    assert world.api.call("GET", "/teams/payments") == (
+        200,
+        shown | {"routes": routes, "used": bounds | {"creates_per_s": 0}},
+    )
     assert world.api.call("GET", "/teams")[1]["teams"] == [shown]
 
 

@@ -36,7 +36,7 @@ from tickwork.core.ledger import items
 from tickwork.core.ledger.items import Record, Unreadable
 from tickwork.core.ledger.keys import LedgerKey, is_wait_place, parse_ref
 from tickwork.core.ledger.messages import ReadyMessage, Tick, read_ready
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Retry, Run, Stands
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item, Update
 from tickwork.core.runs import cancellations, endings, replays, slots
@@ -66,13 +66,18 @@ def _kind_of(table: str, item: Item) -> type[Record]:
     return (kinds | {"job_versions": JobVersion, "keys": ApiKey})[table]
 
 
+def _is_made_anew(item: Item) -> bool:
+    """Made anew whenever it is written: nothing rests on it."""
+    return is_wait_place(item.get("slot", "")) or str(item.get("resource", "")).endswith("#@creates")
+
+
 RECORDS = [
     pytest.param(kind, item, id=f"{folder.name}-{table}-{number}-{item.get('status', '')}")
     for folder in FOLDERS
     for table in ("jobs", "timers", "leases", "resources", "set_aside", "job_versions", "keys", "audit")
     if (folder / f"{table}.json").exists()
     for number, item in enumerate(_recorded(folder, table))
-    if not is_wait_place(item.get("slot", ""))  # made anew whenever it is written: nothing rests on it
+    if not _is_made_anew(item)
     for kind in [_kind_of(table, item)]
 ]
 CALENDARS = [item for folder in FOLDERS for item in _recorded(folder, "calendars")]
@@ -139,6 +144,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         attempts=({**_attempt(), "error_class": "OSError"},),
         slots=("mail#0001",),
         guarded=True,
+        start_by_ms=9,
         hard=True,
         put_off=({"attempt": 1, "calendar": "freeze", "since_ms": 1, "until_ms": 2},),
         replays=({"by": "a", "reason": "b", "at_ms": 1, "after_attempt": 1, "died_of": "c"},),
@@ -146,6 +152,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         handed_back=7,
         interrupted=2,
         definition=3,
+        stands_for=Stands(64, 1_024, "02931"),
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{
             name: name
@@ -299,7 +306,7 @@ def _use_calendar(item: Item) -> None:
 
 def _one_of_each(table: str) -> list[Any]:
     """One item for each set of attributes: the others would be garbled in the same ways."""
-    stored = [item for item in _recorded(FOLDERS[-1], table) if not is_wait_place(item.get("slot", ""))]
+    stored = [item for item in _recorded(FOLDERS[-1], table) if not _is_made_anew(item)]
     found = {tuple(sorted(item)): item for item in stored}
     return list(found.values())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
@@ -28,7 +28,7 @@ from tickwork.api.jobs.bodies import (
     ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again, without_masks
-from tickwork.api.jobs.previews import calendars_of, preview, why_not
+from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
 from tickwork.api.places import fields_under
@@ -41,6 +41,7 @@ from tickwork.core.errors import (
     BadSchedule,
     NotFound,
     PayloadTooLarge,
+    QuotaExceeded,
     TooLate,
     UnknownTeam,
     VersionConflict,
@@ -57,15 +58,15 @@ from tickwork.core.schedule import (
     starting_after_ms,
     warnings_of,
 )
-from tickwork.flows.access import registry
+from tickwork.flows.access import quotas, registry
 from tickwork.flows.access.pools import check_aim
 from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
-from tickwork.flows.jobs import changing, registering
+from tickwork.flows.jobs import changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger.versions import job_at
-from tickwork.flows.runs import unended
+from tickwork.flows.runs import paging, unended
 from tickwork.flows.runs.unended import Unended
 from tickwork.ports import Ports
 
@@ -88,9 +89,11 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     check_target(ports, body, new.work)
+    near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new)
     registry.note_unregistered(ports, [job.team])
+    paging.page_owners(ports, {job.team: [*near, *(counting_jobs.near(ports, job.team) if is_new else ())]})
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
 
 
@@ -200,9 +203,13 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     job = registering.get_job(call.ports, call.path["job_id"])
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
-    shown = preview(schedule, calendars_of(call.ports, call.actor, schedule, job.team), after_ms, call.query.count)
+    job = replace(job, calendars=calendars_of(call.ports, call.actor, schedule, job.team))
+    shown = preview(schedule, job.calendars, after_ms, call.query.count)
     for row in shown["occurrences"]:
-        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, parse_iso(row["scheduled_at"]))))) or None
+        at_ms = parse_iso(row["scheduled_at"])
+        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms)))) or None
+        if (deadline := start_by(job, schedule, at_ms)) is not None:
+            row["start_by"] = deadline
     return 200, shown
 
 
@@ -249,7 +256,7 @@ ROUTES = (
         NoQuery,
         JobAnswer,
         {201: "It is registered.", 200: "It was registered before, with the same content."},
-        errors=(AlreadyExists, BadSchedule, PayloadTooLarge, UnknownTeam),
+        errors=(AlreadyExists, BadSchedule, PayloadTooLarge, QuotaExceeded, UnknownTeam),
     ),
     Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),

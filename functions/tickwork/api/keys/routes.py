@@ -11,7 +11,7 @@ from tickwork.api.routing import Call, PathPart, Route
 from tickwork.core.access.actors import ROLES
 from tickwork.core.access.api_keys import ApiKey, check_key_id
 from tickwork.core.access.pools import resolve
-from tickwork.core.errors import Forbidden, InvalidField, NotFound, TooMany, UnknownTeam
+from tickwork.core.errors import Forbidden, InvalidField, NotFound, QuotaExceeded, TooMany, UnknownTeam
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import DAY_MS, iso_ms
 from tickwork.flows.access import keys, registry
@@ -103,7 +103,7 @@ ROUTES = (
         NoQuery,
         NewKey,
         {201: "It is made."},
-        errors=(TooMany, Forbidden, UnknownTeam),
+        errors=(TooMany, QuotaExceeded, Forbidden, UnknownTeam),
     ),
     Route("GET", "/keys", list_keys, NoBody, KeysQuery, KeysAnswer),
     Route(
@@ -115,7 +115,7 @@ ROUTES = (
         NewKey,
         {201: "It is made; the old one stays valid."},
         at=_AT,
-        errors=(NotFound, TooMany, Forbidden),
+        errors=(NotFound, TooMany, QuotaExceeded, Forbidden),
     ),
     Route("DELETE", "/keys/{key_id}", revoke_key, NoBody, NoQuery, RevokedKeyShown, at=_AT, errors=(NotFound,)),
 )

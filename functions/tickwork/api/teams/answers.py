@@ -47,6 +47,9 @@ class TeamShown(TypedDict):
     defaults: dict[str, Any]
     weight: int
     quotas: QuotasShown
+    used: NotRequired[QuotasShown]
+    """Where one team is shown: what it uses of the quotas that are set; null: nobody has counted it yet. Timers and
+    payloads are counted in chunks, and creates of a second only where somebody had to ask for them."""
     shared: list[SharedShown]
     viewers_see_payloads: bool
     created_at: Moment

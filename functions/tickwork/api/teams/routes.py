@@ -11,7 +11,7 @@ from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.places import fields_under
 from tickwork.api.routing import Call, PathPart, Route
-from tickwork.api.teams.answers import AdoptedTeams, DeletedTeam, PagerRouteShown, TeamShown, TeamsPage
+from tickwork.api.teams.answers import AdoptedTeams, DeletedTeam, PagerRouteShown, QuotasShown, TeamShown, TeamsPage
 from tickwork.api.teams.bodies import AdoptIn, PagerRouteIn, TeamIn, TeamsQuery
 from tickwork.core.access.pagers import Standing
 from tickwork.core.access.teams import PagerRoute, Quotas, Shared, Team, TeamContent
@@ -22,7 +22,7 @@ from tickwork.core.ledger.items import values_of
 from tickwork.core.runs.push_targets import parse_target
 from tickwork.flows.access import teams
 from tickwork.flows.access.recording import call_on_many
-from tickwork.flows.jobs import dissolving
+from tickwork.flows.jobs import dissolving, usage
 from tickwork.flows.runs import paging
 from tickwork.ports import Layout
 
@@ -43,7 +43,8 @@ def put_team(call: Call[TeamIn, NoQuery]) -> tuple[int, TeamShown]:
 def get_team(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:
     """A team: who answers for it, where it is paged, what it may use."""
     team = teams.get_team(call.ports, call.path["team"])
-    return 200, _view(team, paging.standings(call.ports, team))
+    used = cast("QuotasShown", usage.usage_of(call.ports, team))
+    return 200, _view(team, paging.standings(call.ports, team)) | {"used": used}
 
 
 def test_routes(call: Call[NoBody, NoQuery]) -> tuple[int, TeamShown]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from tickwork.api.answers import Reached
+from tickwork.api.answers import QuotaFull, Reached
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
@@ -44,6 +44,8 @@ class UncreatedTimer(TypedDict):
     field: str | None
     detail: str
     remedy: str
+    quota: NotRequired[QuotaFull]
+    """Which quota of the team keeps it out."""
 
 
 class TimersAnswer(TypedDict):

@@ -33,6 +33,7 @@ from tickwork.core.errors import (
     NotFound,
     OutcomeUnknown,
     PayloadTooLarge,
+    QuotaExceeded,
     TooLate,
     UnknownTeam,
 )
@@ -44,7 +45,8 @@ from tickwork.flows.access import registry
 from tickwork.flows.access.recording import Counted, call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.audit.history import EndsOf, Filter
-from tickwork.flows.runs import timers
+from tickwork.flows.runs import paging, timers
+from tickwork.flows.runs.admitting import let_in, let_one_in
 from tickwork.flows.runs.timers import Created, Fate, NewTimer
 from tickwork.ports import Ports
 
@@ -57,7 +59,7 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
     """
     ports, body = call.ports, call.body
     try:
-        new = _new(call, body, ports.clock.now_ms())
+        new, near = let_one_in(ports, _new(call, body, ports.clock.now_ms()))
     except CallerError:
         check_slug(body.team, "team")
         (before,) = _created_before(ports, [body])
@@ -66,14 +68,15 @@ def create_timer(call: Call[TimerIn, NoQuery]) -> tuple[int, TimerAnswer]:
         return 200, _answer(call, body, before)
     (created,) = timers.create_timers(ports, [new])
     registry.note_unregistered(ports, [body.team])
+    paging.page_owners(ports, near)
     return 201 if created.is_new else 200, _answer(call, body, created)
 
 
 def create_timers(call: Call[TimersIn, NoQuery]) -> tuple[int, TimersAnswer]:
     """Create up to a hundred timers, each with a fate of its own.
 
-    Refused as a whole when one could not be created at any time, or when none is. One whose time has passed, or whose
-    client_key another timer has, is told so, and costs no other.
+    Refused as a whole when one could not be created at any time, or when none is. One whose time has passed, whose
+    client_key another timer has, or for which the team's quota leaves no room, is told so, and costs no other.
     """
     bodies = call.body.timers
     _refuse_repeated_keys(bodies)
@@ -107,8 +110,13 @@ def _fates(call: Call[TimersIn, NoQuery], bodies: list[TimerIn]) -> list[Fate | 
                 if not has_passed(error):
                     raise
                 fates[index] = error
+    let = let_in(ports, list(new.values()))
+    asked = dict(zip(new, let.fates, strict=True))
+    fates |= {index: fate for index, fate in asked.items() if isinstance(fate, QuotaExceeded)}
+    new = {index: fate for index, fate in asked.items() if isinstance(fate, NewTimer)}
     fates |= zip(new, _created(ports, list(new.values())), strict=True)
     registry.note_unregistered(ports, {bodies[index].team for index in new})
+    paging.page_owners(ports, let.near)
     for index, fate in fates.items():
         if isinstance(fate, CallerError):
             fate.field = f"timers.{index}.{fate.field}"
@@ -150,7 +158,10 @@ def _refuse_if_nothing_is_there(fates: list[Fate | CallerError]) -> None:
     if any(isinstance(fate, Created) for fate in fates):
         return
     errors = [fate for fate in fates if not isinstance(fate, Created)]
-    raise next((error for error in errors if isinstance(error, CallerError)), errors[0])
+    for kind in (QuotaExceeded, CallerError):  # of a quota first: it says when to come again
+        if found := [error for error in errors if isinstance(error, kind)]:
+            raise found[0]
+    raise errors[0]
 
 
 def _answer(call: Call[Any, NoQuery], body: TimerIn, created: Created) -> TimerAnswer:
@@ -168,6 +179,8 @@ def _told(call: Call[Any, NoQuery], body: TimerIn, fate: Fate | CallerError) -> 
     told: UncreatedTimer = {"created": False, "problem": BUSY, "field": None, "detail": _busy(fate), "remedy": _AGAIN}
     if isinstance(fate, CallerError):
         told |= {"problem": fate.slug, "field": fate.field, "detail": fate.detail, "remedy": fate.remedy}
+    if isinstance(fate, QuotaExceeded):
+        told["quota"] = {"limit": fate.limit, "value": fate.value}
     if body.client_key is not None:
         told["client_key"] = body.client_key
     return told
@@ -249,7 +262,7 @@ _AT = (
         lambda text, _: split_job_id(text, "timer_id"),
     ),
 )
-_REFUSED = (AlreadyExists, BadSchedule, PayloadTooLarge, UnknownTeam)
+_REFUSED = (AlreadyExists, BadSchedule, PayloadTooLarge, QuotaExceeded, UnknownTeam)
 
 ROUTES = (
     Route(

@@ -15,6 +15,7 @@
 | calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
 | slot of a resource | resources | `team#name` | `NNNN` | start; the attempt's end deletes it | start | `max_concurrency` |
 | run that waits for a slot | resources | `team#name` | `~wait#due_ms#hash of its ref` | a start that found none; the start that finds one, or who would wake it, deletes it | start; the end of an attempt | time to live |
+| how fast a team creates: what is lent in a window, what is taken in a second | resources | `team#@creates` | `window#number`, `second#number` | API | API | time to live |
 | bucket with something unended | passes | `cell#slice` | `look_at#bucket` | audit | audit | buckets that hold a run without an end |
 | team of which a run has ended badly | teams | `cell` | `team` | who ends it, audit | lists over all teams | teams |
 | team | teams | `@teams` | `team` | API | API (creations) | teams |
@@ -22,6 +23,9 @@
 | share in another team's pool | teams | `@shares` | `team it is shared with#pool` | API | API (creations), whoever fires | `SHARED_WITH_MAX` of the pool |
 | team that is not registered and has created something | teams | `@seen` | `team` | API, reconciler | API (`teams adopt`) | teams |
 | last test of a pager route | teams | `@tests` | `team#hash of the route` | API | API | `ROUTES_MAX` of the team at a time |
+| what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
+| how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
+| day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
 | what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |

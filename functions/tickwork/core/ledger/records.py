@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NotRequired, TypedDict
 
 from tickwork.core.ids import run_id_of
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import items, lifecycle
 from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
@@ -69,6 +70,30 @@ class PutOffRecord(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Stands:
+    """What a pending one-shot is counted for in what its team holds: itself, and some that were created before it;
+    the bytes of their payloads; and the part of the counter. One text, so that a write can have it for a condition."""
+
+    timers: int
+    bytes: int
+    week: str
+
+    def as_text(self) -> str:
+        return f"{self.timers}#{self.bytes}#{self.week}"
+
+
+def stands_of(item: Item) -> Stands | None:
+    """What an item is counted for; ValueError when that cannot be read."""
+    if "stands_for" not in item:
+        return None
+    timers, size, week = str(item["stands_for"]).split("#")
+    return Stands(int(timers), int(size), week)
+
+
+_STANDS = Spelling(("stands_for",), lambda one: {} if one is None else {"stands_for": one.as_text()}, stands_of)
+
+
+@dataclass(frozen=True, slots=True)
 class Run(Record):
     """A ledger item of an occurrence: the timer while it is pending, the record of its run ever after.
 
@@ -99,6 +124,8 @@ class Run(Record):
     attempts: tuple[AttemptRecord, ...] = ()
     guarded: bool = False
     """Its definition limits how it may start, so no start may pass without reading it."""
+    start_by_ms: int = 0
+    """Until when its first attempt may start; 0: late beats lost. Set at its birth, and asked in the start's write."""
     hard: bool = False
     """A calendar of its job is `hard`: no start may pass without reading the calendars either. (Then it is guarded.)"""
     stop_at_ms: int = 0
@@ -118,6 +145,8 @@ class Run(Record):
     """Of a one-shot: the actor whose request has created it."""
     cancelled_by: str = ""
     """Of a one-shot that was cancelled before it started: the actor whose request that was."""
+    stands_for: Stands | None = field(default=None, metadata=spelled(_STANDS))
+    """Of a one-shot: what it is counted for, until that is taken back."""
     interrupted: int = 0
     """Attempts that were handed back and that no policy counts, since the run was created or last replayed."""
 
@@ -128,6 +157,11 @@ class Run(Record):
     @property
     def is_recurring(self) -> bool:
         return self.work is None
+
+    @property
+    def start_within_s(self) -> int:
+        """What its deadline is after its time; 0: it has none."""
+        return (self.start_by_ms - self.key.fire_at_ms) // SECOND_MS if self.start_by_ms else 0
 
     @property
     def ended(self) -> bool:

@@ -46,6 +46,14 @@ class Below:
 
 
 @dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The attribute is there and not less than the value."""
+
+    attribute: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class AllOf:
     conditions: tuple[Condition, ...]
 
@@ -62,7 +70,7 @@ class Anyway:
     reason: str
 
 
-type Condition = Absent | Is | Missing | Below | AllOf | AnyOf | Anyway
+type Condition = Absent | Is | Missing | Below | AtLeast | AllOf | AnyOf | Anyway
 
 
 def all_of(*conditions: Condition) -> AllOf:
@@ -84,7 +92,8 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change some attributes of the item at `key`. `append` adds to the end of a list (made if missing)."""
+    """Change some attributes of the item at `key`. `append` adds to the end of a list (made if missing), `add` to a
+    whole number (0 if missing): repeated after a lost reply, it adds twice."""
 
     table: Table
     key: Item
@@ -92,6 +101,7 @@ class Update:
     set: Mapping[str, Any] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
     append: Mapping[str, Any] = field(default_factory=dict)
+    add: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

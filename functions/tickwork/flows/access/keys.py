@@ -6,7 +6,7 @@ does himself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,12 +16,12 @@ from tickwork.core.access.api_keys import ApiKey
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
 from tickwork.core.access.pools import aim_key, is_owned, is_teams
-from tickwork.core.errors import Conflict, Forbidden, InvalidField, NotFound, TooMany
+from tickwork.core.errors import Conflict, Forbidden, InvalidField, NotFound, QuotaExceeded, TooMany
 from tickwork.core.instants import DAY_MS
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import KEYS, KEYS_BY_TEAM, TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Item, Put
-from tickwork.flows.access import registry
+from tickwork.flows.access import quotas, registry
 from tickwork.flows.access.pools import no_such_pool
 from tickwork.flows.access.recording import recorded
 from tickwork.flows.ledger.commit import commit
@@ -49,7 +49,9 @@ def create_key(ports: Ports, wanted: Wanted, actor: Actor, *, successor_of: str 
     key that it is to take the place of."""
     _check_wanted(ports, wanted, actor, is_successor=bool(successor_of))
     registry.hold_team(ports, wanted.team)
-    if len(list_keys(ports, wanted.team)) >= api_keys.KEYS_PER_TEAM_MAX:
+    standing = list_keys(ports, wanted.team)
+    _check_quota(ports, wanted.team, standing, successor_of)
+    if len(standing) >= api_keys.KEYS_PER_TEAM_MAX:
         raise TooMany(
             f"team {wanted.team} has {api_keys.KEYS_PER_TEAM_MAX} keys, with those that ended in the last 90 days",
             field="team",
@@ -73,6 +75,19 @@ def create_key(ports: Ports, wanted: Wanted, actor: Actor, *, successor_of: str 
         raise Conflict(f"the id of the new key, {key.key_id}, is taken")
     ports.signals.log("key_created", key_id=key.key_id, role=key.role, by=actor.name, ends_at_ms=key.ends_at_ms)
     return key, text
+
+
+def _check_quota(ports: Ports, team: str, standing: Sequence[ApiKey], successor_of: str) -> None:
+    """QuotaExceeded when the team has as many valid keys as it may have. The one that is followed by the new one does
+    not count: it is there so that both can be used for a while."""
+    if quota := quotas.quotas_of(ports, team).keys:
+        used = sum(one.key_id != successor_of for one in valid_keys(standing, ports.clock.now_ms()))
+        if used >= quota:
+            raise QuotaExceeded(team, "keys", quota, retry_after_s=quotas.HELD_AGAIN_S)
+
+
+def valid_keys(keys: Sequence[ApiKey], now_ms: int) -> list[ApiKey]:
+    return [key for key in keys if key.status_at(now_ms) == "valid"]
 
 
 def _recorded(

@@ -5,7 +5,7 @@ has not come to its end is explained or repaired (no-lost-timer, every-end-recor
   that the next start records the loss; a waiting run whose retry is gone gets it again.
 - A bucket that cannot be read, or from which something cannot be sent, is put down and read again soon; one that holds
   something unended after the day audit is read again at growing distance until it is closed (core/audit/passes).
-- A run that nobody has started within thirteen days ends as expired.
+- A run that nobody has started by its deadline, or within thirteen days, ends as expired.
 
 The audit's cursors move in the same transaction that puts the rows of what they pass: a crash repeats, never skips.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from tickwork.core.audit import passes
-from tickwork.core.audit.passes import AUDITS, LAST_AUDIT, OpenBucket
+from tickwork.core.audit.passes import AUDITS, FIRST_AUDIT, LAST_AUDIT, OpenBucket
 from tickwork.core.dispatch import backlog, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
@@ -36,6 +36,7 @@ from tickwork.core.ledger.keys import (
 from tickwork.core.ledger.tables import LEASES, PASSES, TIMERS
 from tickwork.core.ledger.writes import Committed, Item, Write
 from tickwork.flows.audit import mending
+from tickwork.flows.audit.giving_back import Counted
 from tickwork.flows.audit.repairs import Deadline, Repairs
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.ledger.commit import commit
@@ -52,14 +53,17 @@ _LEDGER_PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a reading of a bucket came to: whether it holds something unended, and whether all of it could be read and
-    sent."""
+    """What a reading of a bucket came to: whether it holds something unended, whether all of it could be read and sent,
+    and when it is to be read again at the latest."""
 
     is_open: bool = False
     is_complete: bool = True
+    deadline_s: int = 0
+    """When the first deadline of a run in it has passed that nobody has started; 0: none lies ahead."""
 
     def __or__(self, other: _Found) -> _Found:
-        return _Found(self.is_open or other.is_open, self.is_complete and other.is_complete)
+        ahead = [second for second in (self.deadline_s, other.deadline_s) if second]
+        return _Found(self.is_open or other.is_open, self.is_complete and other.is_complete, min(ahead, default=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +129,24 @@ def _audit_slice(ports: Ports, served: _Slice, cursor: str, repairs: Repairs, en
         if end.is_over:
             repairs.unfinished += 1
             return
-        rows, passed = _audit_some(ports, served, cursor, first, last, repairs, end)
+        counted = Counted() if cursor == FIRST_AUDIT else None
+        rows, passed = _audit_some(ports, served, cursor, first, last, repairs, end, counted)
         if not _move(ports, replace(lease, **{cursor: first - 1}), cursor, passed, rows):
             return  # another run is at it
+        if counted is not None:
+            counted.give_back(ports)
         first = passed + 1
 
 
 def _audit_some(
-    ports: Ports, served: _Slice, cursor: str, first: int, last: int, repairs: Repairs, end: Deadline
+    ports: Ports,
+    served: _Slice,
+    cursor: str,
+    first: int,
+    last: int,
+    repairs: Repairs,
+    end: Deadline,
+    counted: Counted | None,
 ) -> tuple[list[OpenBucket], int]:
     """Read some minutes: the rows they leave, and the last second that was read."""
     rows: list[OpenBucket] = []
@@ -140,11 +154,11 @@ def _audit_some(
     now_s = second_of(ports.clock.now_ms())
     for bucket in islice(range(bucket_of(first), bucket_of(last) + 1), BUCKETS_PER_WRITE):
         begin, passed = max(first, bucket * BUCKET_S), min(last, bucket * BUCKET_S + BUCKET_S - 1)
-        found = _audit_bucket(ports, served, bucket, begin, passed, repairs, expiring_since_s=None)
+        found = _audit_bucket(ports, served, bucket, begin, passed, repairs, counted=counted)
         if not found.is_complete:
             rows.append(passes.again_soon(served.id, bucket, now_s))
-        elif found.is_open and cursor == LAST_AUDIT:
-            rows.append(passes.first_look(served.id, bucket, now_s))
+        elif (found.is_open and cursor == LAST_AUDIT) or (found.deadline_s and cursor == FIRST_AUDIT):
+            rows.append(passes.first_look(served.id, bucket, now_s, found.deadline_s))
         if end.is_over:
             break
     repairs.left_open += len(rows)
@@ -161,7 +175,15 @@ def _move(ports: Ports, lease: SliceLease, cursor: str, passed: int, rows: Seque
 
 
 def _audit_bucket(
-    ports: Ports, served: _Slice, bucket: int, begin: int, last: int, repairs: Repairs, *, expiring_since_s: int | None
+    ports: Ports,
+    served: _Slice,
+    bucket: int,
+    begin: int,
+    last: int,
+    repairs: Repairs,
+    *,
+    expiring_since_s: int | None = None,
+    counted: Counted | None = None,
 ) -> _Found:
     """Read a range of a minute again, shard by shard, and repair what is to be repaired."""
     if begin > last:  # a row from before a restore, or of another number of slices: nothing has come so far yet
@@ -172,6 +194,8 @@ def _audit_bucket(
         partition = partition_of(ports.layout.cell, shard, bucket)
         try:
             for page in pages(ports, TIMERS, partition, low, high, limit=_LEDGER_PAGE):
+                if counted is not None:
+                    counted.add(page.items)
                 total |= _audit_page(ports, page.items, served.rows, repairs, expiring_since_s)
         except WorldError as error:
             _failed(ports, repairs, partition, error)
@@ -188,10 +212,11 @@ def _audit_page(
     if not unended:
         return _Found()
     unsent_before = repairs.unsent
+    unended, deadline_s = mending.end_too_late(ports, unended, repairs)
     if expiring_since_s is not None:
         unended = mending.expire_unstarted(ports, unended, expiring_since_s, repairs)
     mending.mend(ports, unended, repairs, rows)
-    return _Found(is_open=bool(unended), is_complete=repairs.unsent == unsent_before)
+    return _Found(bool(unended), repairs.unsent == unsent_before, deadline_s)
 
 
 # --- what earlier audits have left open -----------------------------------------------------------------------
@@ -225,6 +250,8 @@ def _look_at(ports: Ports, served: _Slice, row: OpenBucket, repairs: Repairs) ->
     if not found.is_complete:
         writes.append(passes.put_row(passes.again_soon(served.id, row.bucket, now_s, row)))
     elif found.is_open and served.lease.audited_day >= begin:  # else the audits that are to come look at it
-        writes.append(passes.put_row(passes.next_look(row, now_s)))
+        writes.append(passes.put_row(passes.next_look(row, now_s, found.deadline_s)))
+    elif found.deadline_s:
+        writes.append(passes.put_row(passes.at_deadline(row, found.deadline_s)))
     repairs.left_open += len(writes) - 1
     commit(ports, *writes)

@@ -13,6 +13,7 @@ import dataclasses
 from tickwork.core.errors import Throttled, WorldError
 from tickwork.flows.audit.auditing import audit_ledger, look_at_open_buckets
 from tickwork.flows.audit.checking_jobs import check_jobs
+from tickwork.flows.audit.giving_back import sweep_counters
 from tickwork.flows.audit.repairs import Deadline, Repairs, deadline_in
 from tickwork.flows.audit.sealing import seal_audit
 from tickwork.ports import Ports
@@ -33,6 +34,7 @@ def reconcile(ports: Ports, *, budget_ms: int = BUDGET_MS) -> Repairs:
     repairs, end = Repairs(), deadline_in(ports, budget_ms)
     audit_ledger(ports, repairs, deadline_in(ports, budget_ms * _AUDIT_PERCENT // 100))
     look_at_open_buckets(ports, repairs, deadline_in(ports, budget_ms * _OPEN_PERCENT // 100))
+    sweep_counters(ports)
     _seal(ports, repairs, deadline_in(ports, budget_ms * _SEAL_PERCENT // 100))
     _check_definitions(ports, repairs, end)
     ports.signals.observe("scheduler.definitions_without_next_timer", repairs.without_next)

@@ -7,16 +7,17 @@ the team as well for the minute in which something new may not be found yet.
 
 from __future__ import annotations
 
-from tickwork.core.access import teams
+from tickwork.core.access import holdings, teams
 from tickwork.core.access.actors import Actor
 from tickwork.core.access.teams import Team
-from tickwork.core.errors import Conflict, InUse
+from tickwork.core.errors import Conflict, InUse, WorldError
 from tickwork.core.instants import iso
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.writes import Committed
+from tickwork.core.ledger.tables import TEAMS
+from tickwork.core.ledger.writes import Committed, Delete, Is
 from tickwork.flows.access import keys, pools, registry
 from tickwork.flows.access.teams import get_team, recorded_team
-from tickwork.flows.jobs import calendars, registering
+from tickwork.flows.jobs import calendars, counting_jobs, registering
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports
 
@@ -38,9 +39,19 @@ def delete_team(ports: Ports, name: str, actor: Actor) -> None:
         _, entry = recorded_team(ports, team, None, "deleted")
         if isinstance(commit(ports, teams.deletion(team), teams.forgetting(name), entry), Committed):
             registry.remember(ports, teams.team_key(name), None)
+            _forget_counters(ports, name)
             ports.signals.log("team_deleted", team=name, by=actor.name)
             return
     raise Conflict(f"team {name} was changed {DELETE_TRIES_MAX} times meanwhile")
+
+
+def _forget_counters(ports: Ports, name: str) -> None:
+    """Whoever is called so next begins with nothing. Of a team that is deleted nothing is pending any more."""
+    for key in (holdings.used_key(name), counting_jobs.counter_key(name)):
+        try:
+            ports.store.commit([Delete(TEAMS, key, Is("team", key["team"]))])
+        except WorldError as error:
+            ports.signals.log("quota_not_given_back", team=name, error=repr(error))
 
 
 def _alive(ports: Ports, team: Team) -> str:

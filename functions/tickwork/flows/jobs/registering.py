@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound
+from tickwork.core.errors import AlreadyExists, BadSchedule, Conflict, NotFound, Throttled
 from tickwork.core.ids import job_id_of
 from tickwork.core.instants import HOUR_MS, SECOND_MS
 from tickwork.core.jobs import occurrences, versions
@@ -18,10 +18,12 @@ from tickwork.core.jobs.definitions import ACTIVE, DELETED, Definition, Job, Nex
 from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import BY_TEAM, JOBS
-from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Update, Write
+from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Refused, Update, Write
 from tickwork.core.schedule import schedule_from_spec, starting_after_ms
+from tickwork.flows.access.quotas import not_counted
 from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating
+from tickwork.flows.jobs import counting_jobs
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import keep_payload
@@ -121,11 +123,27 @@ def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
     writes: list[Write] = [Put(JOBS, job.to_item(), unchanged), occurrences.materialise(job, key, now_ms), entry]
     if standing is not None and not standing.deleted_at_ms:  # an older version has deleted it, and kept no definition
         writes += versions.replaced(standing, job.work.payload_id, now_ms, ports.layout.retention_s)
-    result = commit(ports, *writes)
+    result = _counted(ports, job.team, writes)
     if isinstance(result, Committed):
         creating.follow_up(ports, [key])
         return True
     return False
+
+
+def _counted(ports: Ports, team: str, writes: list[Write]) -> Committed | Refused:
+    """Commit with what counts one job more of the team, if it has a quota. QuotaExceeded when that alone is refused; a
+    counter that is too busy keeps no job out."""
+    counter = counting_jobs.coming(ports, team)
+    if counter is None:
+        return commit(ports, *writes)
+    try:
+        result = commit(ports, *writes, counter)
+    except (Throttled, Conflict) as error:
+        not_counted(ports, team, error)
+        return commit(ports, *writes)
+    if isinstance(result, Refused) and set(result.failed) == {len(writes)}:
+        raise counting_jobs.full(ports, team)
+    return result
 
 
 def see_to_next(ports: Ports, job: Job) -> None:
@@ -189,6 +207,7 @@ def delete_job(ports: Ports, job_id: str) -> bool:
             return bool(at_ms) and job.deleted_at_ms == at_ms  # our own try, whose answer was lost
         at_ms = ports.clock.now_ms()
         if isinstance(commit(ports, *_deletion(ports, job, at_ms)), Committed):
+            counting_jobs.gone(ports, job.team)
             return True
     raise Conflict(f"job {job_id} was changed {CHANGE_TRIES_MAX} times meanwhile")
 

@@ -19,6 +19,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.core.runs.endings import Verdict
+from tickwork.flows.access import quotas
 from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
@@ -90,10 +91,14 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
         if verdict is None:
             if run.status == lifecycle.CANCELLED and run.is_recurring:
                 _see_to_next(ports, key)
+            if run.status == lifecycle.CANCELLED:
+                quotas.give_back(ports, run)
             return _standing(run)
         if _carry_out(ports, run, verdict):
             if verdict.status == lifecycle.CANCELLED and key.fire_at_ms <= ports.clock.now_ms():
                 note_teams(ports, [key.team])
+            if verdict.status == lifecycle.CANCELLED:
+                quotas.give_back(ports, run)
             if run.attempt and verdict.status == lifecycle.CANCELLED:
                 finishing.note_end(ports, key, verdict.status, verdict.reason, ports.clock.now_ms())
             ports.signals.log(

@@ -7,18 +7,21 @@ that was sent a message; the next test sends another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tickwork.core.access.actors import Actor
-from tickwork.core.access.pagers import FAILED, UNCONFIRMED, RouteTest, Standing, key_of_test, standing_of
-from tickwork.core.access.teams import PagerRoute, Team
-from tickwork.core.instants import HOUR_MS, ceil_to_second
+from tickwork.core.access.pagers import FAILED, PROVEN, UNCONFIRMED, RouteTest, Standing, key_of_test, standing_of
+from tickwork.core.access.teams import PagerRoute, Team, team_key
+from tickwork.core.errors import CallerError, WorldError
+from tickwork.core.instants import DAY_MS, HOUR_MS, ceil_to_second
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.messages import compact_json
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TEAMS, TIMERS
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
-from tickwork.core.ledger.writes import Below, Item, Missing, Put, any_of
+from tickwork.core.ledger.writes import Below, Committed, Item, Missing, Put, Update, any_of
 from tickwork.core.runs.push_targets import parse_target
+from tickwork.flows.access.quotas import Near
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_many
 from tickwork.flows.runs import timers
@@ -29,6 +32,10 @@ from tickwork.ports import PUSH_POOL, Ports
 PUSHES_AT_ONCE = 1
 ASKS_AGAIN_MS = HOUR_MS
 """How soon an address that does not confirm is mailed again: it may be a stranger's, whom somebody wants to flood."""
+PAGED_MAX = 2_000
+"""Quotas of which a process remembers that their owner was told."""
+PAGED = "@paged"
+"""Partition of the table `teams`: `team#limit`, and the day on which the owner was told that it is nearly used up."""
 
 
 def test_routes(ports: Ports, team: Team, actor: Actor) -> list[Standing]:
@@ -56,8 +63,8 @@ def _test(ports: Ports, team: Team, route: PagerRoute, actor: Actor, *, asks: bo
     return RouteTest(key, at_ms, actor.name, state=said.state, detail=said.detail)
 
 
-def _posted(ports: Ports, team: Team, url: str, text: str) -> str:
-    payload = compact_json({"kind": "test", "team": team.team, "text": text})
+def _posted(ports: Ports, team: Team, url: str, text: str, kind: str = "test") -> str:
+    payload = compact_json({"kind": kind, "team": team.team, "text": text})
     cap = Resource(parse_target(url, allow_private=ports.layout.push_private).resource, PUSHES_AT_ONCE)
     work = Work(PUSH_POOL, PUSH_POOL, payload, retry=RetryPolicy(max_attempts=1), resources=(cap,), url=url)
     (created,) = timers.create_timers(ports, [NewTimer(team.team, ceil_to_second(ports.clock.now_ms()), work)])
@@ -80,3 +87,48 @@ def _runs_of(ports: Ports, timer_ids: Sequence[str]) -> dict[str, Run]:
     places = {timer_id: place for timer_id in timer_ids if (place := place_of(timer_id)) is not None}
     found: list[Item | None] = read_many(ports, TIMERS, [place.as_item() for place in places.values()])
     return {timer_id: Run.from_item(item) for timer_id, item in zip(places, found, strict=True) if item is not None}
+
+
+# --- quotas that are nearly used up -----------------------------------------------------------------------------
+
+
+def page_owners(ports: Ports, near: Mapping[str, Sequence[Near]]) -> None:
+    """Tell who answers for these teams that quotas are nearly used up: once a quota and day, by the routes that are
+    proven. Tried only: what was created is, whoever hears of it. The day is noted first, so a crash between keeps the
+    owner from hearing of it until the next."""
+    for team, quotas in near.items():
+        for one in quotas:
+            try:
+                if _is_first_today(ports, team, one.limit):
+                    _page(ports, team, one)
+            except (WorldError, CallerError, Unreadable) as error:
+                ports.signals.log("owner_not_paged", team=team, limit=one.limit, error=repr(error))
+
+
+def _is_first_today(ports: Ports, team: str, limit: str) -> bool:
+    day, paged = ports.clock.now_ms() // DAY_MS, ports.quota_counts.paged
+    if paged.get((team, limit)) == day:
+        return False
+    if len(paged) >= PAGED_MAX:
+        paged.clear()
+    paged[team, limit] = day
+    key: Item = {"cell": PAGED, "team": f"{team}#{limit}"}
+    earlier = any_of(Missing("day"), Below("day", day))
+    return isinstance(ports.store.commit([Update(TEAMS, key, earlier, set={"day": day})]), Committed)
+
+
+def _page(ports: Ports, name: str, near: Near) -> None:
+    item = ports.store.get(TEAMS, team_key(name))
+    if item is None:
+        return
+    team, subject = Team.from_item(item), f"Quota {near.limit} of the team {name}"
+    text = (
+        f"The team {name} uses {near.used} of its quota {near.limit}={near.value}: at that, what it creates is refused."
+    )
+    reached = [route for route, one in zip(team.routes, standings(ports, team), strict=True) if one.state == PROVEN]
+    for route in reached:
+        if route.way == "webhook":
+            _posted(ports, team, route.address, text, "quota")
+        else:
+            ports.pager.page(name, route.way, route.address, subject, text, asks=False)
+    ports.signals.log("owner_paged", team=name, limit=near.limit, used=near.used, value=near.value, routes=len(reached))

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from tickwork.core.errors import AlreadyExists, InvariantViolated, NotFound, Throttled, TooLate, WorldError
 from tickwork.core.ids import one_shot_name, shard_of
 from tickwork.core.instants import SECOND_MS, second_of
-from tickwork.core.ledger import lifecycle, pending
+from tickwork.core.ledger import deadlines, lifecycle, pending
 from tickwork.core.ledger.keys import LedgerKey
-from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.records import Run, Stands
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Committed, Put, Write
-from tickwork.flows.access import registry
+from tickwork.flows.access import quotas, registry
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
@@ -40,6 +40,12 @@ class NewTimer:
     fingerprint: str = ""
     as_written: str = ""
     """Its fingerprint as older versions took it (`client_keys.Asked`)."""
+    stands_for: Stands | None = None
+    """What it is counted for in what its team holds."""
+
+    @property
+    def payload_bytes(self) -> int:
+        return len((self.work.payload or "").encode())
 
     @property
     def asked(self) -> Asked:
@@ -84,17 +90,30 @@ def create_each(ports: Ports, timers: Sequence[NewTimer]) -> list[Fate]:
     try:
         for timer, key in zip(timers, keys, strict=True):
             is_busy = bool(fates) and isinstance(fates[-1], WorldError)
-            fates.append(NotTried("the tables are busy") if is_busy else _fate(ports, timer, key))
+            fates.append(_not_tried(ports, timer) if is_busy else _fate(ports, timer, key))
     finally:
         creating.follow_up(ports, [one.run.key for one in fates if isinstance(one, Created) and not one.is_forgotten])
     return fates
 
 
 def _fate(ports: Ports, timer: NewTimer, key: LedgerKey) -> Fate:
+    fate: Fate
     try:
-        return _create(ports, timer, key)
+        fate = _create(ports, timer, key)
     except (AlreadyExists, WorldError) as error:
-        return error
+        fate = error
+    if timer.stands_for is not None and not _may_be_new(fate):
+        quotas.take_back(ports, timer.team, [timer.stands_for])
+    return fate
+
+
+def _not_tried(ports: Ports, timer: NewTimer) -> NotTried:
+    quotas.take_back(ports, timer.team, [timer.stands_for])
+    return NotTried("the tables are busy")
+
+
+def _may_be_new(fate: Fate) -> bool:
+    return fate.is_new if isinstance(fate, Created) else not isinstance(fate, AlreadyExists)
 
 
 def created_before(ports: Ports, asked: Sequence[Asked], work: Callable[[int], Work]) -> list[Fate | None]:
@@ -131,7 +150,15 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
     expires_at_s = key.fire_second + ports.layout.retention_s + PAYLOAD_KEPT_S
     work = keep_payload(ports, timer.work, key.job_id, 1, expires_at_s)
     by = ports.acting.by
-    run = Run(key, work=work, created_at_ms=now_ms, guarded=work.is_guarded, created_by=by)
+    run = Run(
+        key,
+        work=work,
+        created_at_ms=now_ms,
+        guarded=work.is_guarded,
+        start_by_ms=deadlines.start_by_ms(key, work),
+        created_by=by,
+        stands_for=timer.stands_for,
+    )
     writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
     if timer.client_key is not None:
         writes.append(claim(timer.asked, key, ports.layout.retention_s))
@@ -191,11 +218,14 @@ def cancel_timer(ports: Ports, timer_id: str, reason: str = "cancelled") -> Run:
     if isinstance(result, Committed):
         if key.fire_at_ms <= now_ms:
             note_teams(ports, [key.team])
-        return get_timer(ports, timer_id) if result.item is None else Run.from_item(result.item)
+        run = get_timer(ports, timer_id) if result.item is None else Run.from_item(result.item)
+        quotas.give_back(ports, run)
+        return run
     if result.only is None:
         raise NotFound(f"there is no timer {timer_id!r}", field="timer_id", remedy="check the id")
     run = Run.from_item(result.only)
     if run.status == lifecycle.CANCELLED:
+        quotas.give_back(ports, run)  # an earlier try may have died before it did
         return run
     raise TooLate(
         f"timer {timer_id} is {run.status} and cannot be cancelled any more",
