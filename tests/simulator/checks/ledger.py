@@ -85,7 +85,7 @@ class LedgerChecks:
             raise Violation(invariant, f"{process.name}: {ref} went from {was} to {now}")
         self._world.seen[f"item {was or 'new'} -> {now}"] += 1
         self.changed_ms[ref] = self._world.kernel.now_ms
-        if now == "expired":
+        if now == "expired" and not after.get("start_by_ms"):  # else its deadline says when
             self._world.checks.sight.expired(process, ref, after)
         if now == "skipped":
             self._world.seen[f"item {after.get('reason')}"] += 1
