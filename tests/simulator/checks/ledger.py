@@ -27,7 +27,6 @@ _ALLOWED = frozenset(
         ("pending", "skipped"),
         ("pending", "cancelled"),
         ("pending", "spent"),
-        ("pending", "expired"),
         ("pending", "waiting"),
         ("pending", "expired"),
         ("waiting", "expired"),
