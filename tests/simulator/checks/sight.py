@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulator.elements import DEADLINES
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import slice_key
 from tickwork.core.ledger.tables import LEASES, PASSES, TIMERS
@@ -24,6 +25,8 @@ _SENT_ONLY_NOW_DAYS = 2
 _UNENDED = frozenset({"pending", "running", "waiting"})
 _MINUTE_S = 60
 _SOON_S_MAX = 80 * 60
+_DEADLINE_S_MAX = 110
+"""From the begin of a minute to the latest deadline of what is due in it."""
 
 
 class SightChecks:
@@ -70,6 +73,8 @@ class SightChecks:
         day_s, latest_s = self._world.day_s, process.latest_ms() // SECOND_MS
         looks = {after["since_s"] + days * day_s for days in _LOOKS_DAYS}
         longest_s = _SOON_S_MAX if after["tries"] else day_s
+        if DEADLINES in self._world.shape.elements:
+            longest_s = max(longest_s, _DEADLINE_S_MAX)  # or at the first deadline of what the minute holds
         if after["look_at_s"] not in looks and after["look_at_s"] > latest_s + longest_s:
             late_s = after["look_at_s"] - latest_s
             raise Violation("every-end-recorded", f"{process.name} looks at {after} in {late_s} s, a day has {day_s}")

@@ -11,7 +11,7 @@ from tickwork.core.dispatch import slices
 from tickwork.core.jobs import changes
 from tickwork.core.ledger.writes import Is, all_of
 from tickwork.core.runs import waiters
-from tickwork.flows.runs import finishing, taking_slots
+from tickwork.flows.runs import waking
 from tickwork.worker import beating, context, delivery
 
 
@@ -30,7 +30,7 @@ def _change_overwrites_a_moved_next() -> Sequence[Patch]:
 
 
 def _nobody_is_woken() -> Sequence[Patch]:
-    return [(finishing.waking, "wake_oldest", lambda *_: None), (taking_slots.waking, "wake_oldest", lambda *_: None)]
+    return [(waking, "wake_oldest", lambda *_: None)]
 
 
 def _retries_lose_their_place() -> Sequence[Patch]:
