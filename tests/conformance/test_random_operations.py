@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
-from tickwork.core.ledger.writes import Absent, Anyway, Below, Check, Delete, Is, Missing, Put, Update, all_of, any_of
+from tickwork.core.ledger.writes import (
+    Absent,
+    Anyway,
+    AtLeast,
+    Below,
+    Check,
+    Delete,
+    Is,
+    Missing,
+    Put,
+    Update,
+    all_of,
+    any_of,
+)
 from tickwork.ports import Store
 from tickwork.testing.memory import MemoryStore
 
@@ -81,6 +94,7 @@ def _condition(rng: Random) -> Any:
         Is("token", rng.randint(0, 2)),
         Missing("token"),
         Below("token", rng.randint(0, 3)),
+        AtLeast("token", rng.randint(0, 3)),
     ]
     drawn = rng.random()
     if drawn < 0.2:

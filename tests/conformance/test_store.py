@@ -36,6 +36,7 @@ from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import (
     Absent,
     Anyway,
+    AtLeast,
     Below,
     Check,
     Committed,
@@ -162,6 +163,10 @@ def test_an_update_of_nothing_is_refused_with_none(store: Store) -> None:
         (Below("token", 4), True),
         (Below("token", 3), False),
         (Below("gone", 9), False),
+        (AtLeast("token", 3), True),
+        (AtLeast("token", 4), False),
+        (AtLeast("gone", 0), False),
+        (any_of(Missing("gone"), AtLeast("gone", 1)), True),
         (all_of(Is("status", "pending"), Is("token", 3)), True),
         (all_of(Is("status", "pending"), Is("token", 4)), False),
         (any_of(Absent(), all_of(Is("status", "pending"), Missing("gone"))), True),
@@ -178,7 +183,8 @@ def test_a_condition_decides(store: Store, condition: Any, holds: bool) -> None:
 
 
 def test_conditions_on_nothing_hold_only_for_what_may_be_missing(store: Store) -> None:
-    for condition, holds in ((Absent(), True), (Missing("x"), True), (Below("x", 1), False), (Is("x", 1), False)):
+    never = (Below("x", 1), AtLeast("x", 1), Is("x", 1))
+    for condition, holds in ((Absent(), True), (Missing("x"), True), *((one, False) for one in never)):
         result = store.commit([Put(TIMERS, timer("p", str(condition)), condition)])
         assert isinstance(result, Committed) is holds, condition
 

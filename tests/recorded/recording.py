@@ -44,7 +44,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 13
+VERSION = 14
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -54,6 +54,7 @@ FULL = Work(
     lease_s=90,
     retry=RetryPolicy(3, 10, 600, 0, ("ValueError",), ("OSError", "KeyError")),
     max_duration_s=900,
+    start_within_s=7_200,
     side_effects=("email", "payment"),
     secret_fields=("card.number", "day"),
     certificate={"source_sha256": "a" * 64, "verified_at": "2026-10-30T00:00:00Z"},

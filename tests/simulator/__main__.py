@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
 from tests.simulator.coverage import missing
-from tests.simulator.run import CORPUS, Figures, replay, run_seeds
+from tests.simulator.run import CORPUS, Figures, replay, run_on_cores, run_seeds
 
 _FRESH_MAX = 40
 """Of a run without arguments, as CI's: a sample beside the corpus. `--seeds` runs as many as one has time for."""
@@ -15,6 +16,7 @@ _FRESH_MAX = 40
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many run seeds at once")
     parser.add_argument("--seed", type=int, help="replay this seed and print its timeline")
     parser.add_argument("--seeds", type=int, help="run this many seeds, from --first on")
     parser.add_argument("--first", type=int, default=0, help="the first seed of --seeds (default 0)")
@@ -38,10 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
         return int(any(f"seed {chosen.seed} VIOLATES" in line for line in lines))
     if chosen.seeds is not None:
         seeds = range(chosen.first, chosen.first + chosen.seeds)
-        return _run("seeds", seeds, chosen.violations)
+        return _run("seeds", seeds, chosen.violations, chosen.processes)
     fresh = time.time_ns() // 1_000_000_000  # a new stretch of seeds each second, printed so that it can be repeated
-    status = _run("corpus", CORPUS, chosen.violations)
-    return status or _run("fresh seeds", range(fresh, fresh + _FRESH_MAX), chosen.violations)
+    status = _run("corpus", CORPUS, chosen.violations, chosen.processes)
+    return status or _run("fresh seeds", range(fresh, fresh + _FRESH_MAX), chosen.violations, chosen.processes)
 
 
 def _coverage(seeds: int) -> int:
@@ -73,24 +75,24 @@ def _failures(only: str) -> int:
     return 0
 
 
-def _run(what: str, seeds: range, violations_max: int) -> int:
+def _run(what: str, seeds: range, violations_max: int, processes: int) -> int:
     print(f"{what} {seeds.start} to {seeds.stop - 1}")
-    began = time.process_time()  # a shared machine should not blur the figure: one core's time is what is meant
-    figures = run_seeds(seeds, violations_max=violations_max, report=lambda line: print(line, flush=True))
-    _print(figures, time.process_time() - began)
+    figures = run_on_cores(seeds, processes, violations_max=violations_max, report=lambda line: print(line, flush=True))
+    _print(figures)
     unseen = missing(figures.seen) if figures.seeds >= len(CORPUS) else []
     for name in unseen:
         print(f"NOT SEEN: {name}")
     return int(bool(figures.violations or unseen))
 
 
-def _print(figures: Figures, took_s: float) -> None:
+def _print(figures: Figures) -> None:
     for name, count in sorted(figures.seen.items()):
         print(f"  {count:9d}  {name}")
     print(
         f"{figures.seeds} seeds, {len(figures.violations)} violations, "
         f"{figures.port_calls / max(1, figures.seeds):.0f} port calls a seed, "
-        f"{figures.seeds / took_s:.0f} seeds and {figures.port_calls / took_s:.0f} port calls a second of one core"
+        f"{figures.seeds / figures.core_s:.0f} seeds and {figures.port_calls / figures.core_s:.0f} port calls a second "
+        "of one core"
     )
 
 

@@ -10,7 +10,7 @@ from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 if TYPE_CHECKING:
     from tests.simulator.world import World
 
-_ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "spent"})
+_ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "expired", "spent"})
 _GRACE_MS = 100 * SECOND_MS
 """What became due this recently may still be on its way."""
 _LAG_MAX_MS = 90 * SECOND_MS

@@ -42,6 +42,9 @@ SHARES: dict[str, float] = {
 }
 """How often each element is on, in the seeds that have any."""
 _PLAIN_SEEDS = 0.3
+DEADLINES, _DEADLINES_SHARE = "deadlines", 0.15
+"""Work that has to start by a time, or not at all. Drawn apart, so that all other seeds keep their histories."""
+_START_WITHIN_S = (0, 2, 10, 40)
 _MORE_FREEZES = 4
 _HARD = 0.6
 """Of the calendars: what is late waits for their end, too. Drawn apart, so that the others keep their histories."""
@@ -120,6 +123,14 @@ def enrich(
     if "small_pages" in elements:
         shape = replace(shape, page=rng.choice((1, 2, 4, 7)))
     return shape
+
+
+def with_deadlines(rng: Random, shape: Shape) -> Shape:
+    """In some seeds work has to start within some seconds of its time."""
+    if rng.random() >= _DEADLINES_SHARE:
+        return shape
+    shape = _each_work(shape, lambda work: replace(work, start_within_s=rng.choice(_START_WITHIN_S)))
+    return replace(shape, elements=shape.elements | {DEADLINES})
 
 
 def pools_of(elements: frozenset[str]) -> tuple[str, ...]:

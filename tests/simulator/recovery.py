@@ -92,6 +92,7 @@ def _check_fresh(world: World) -> None:
 def _fresh_timer(world: World, ahead_s: int) -> None:
     """A timer of the time after the faults."""
     now_ms = world.kernel.now_ms
-    work = replace(world.shape.timers[0].work, resources=(), pool=POOL, url="")  # it must not wait for anybody
+    work = world.shape.timers[0].work
+    work = replace(work, resources=(), pool=POOL, url="", start_within_s=0)  # it must not wait for anybody
     plan = TimerPlan(now_ms, now_ms + ahead_s * SECOND_MS, 1, work, "pay", f"fresh-{ahead_s}", None)
     clients.create_timers(world, plan, world.fresh)

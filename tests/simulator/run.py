@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.simulator.timeline import render
 from tests.simulator.world import Entry, World
@@ -23,6 +26,16 @@ class Figures:
     port_calls: int = 0
     seen: Counter[str] = field(default_factory=Counter)
     violations: dict[int, str] = field(default_factory=dict)
+    core_s: float = 0.0
+    """The time of one core: a shared machine should not blur the figure."""
+
+    def __iadd__(self, other: Figures) -> Figures:
+        self.seeds += other.seeds
+        self.port_calls += other.port_calls
+        self.seen.update(other.seen)
+        self.violations |= other.violations
+        self.core_s += other.core_s
+        return self
 
 
 def run_seed(seed: int, *, traced: bool = False) -> World:
@@ -31,9 +44,35 @@ def run_seed(seed: int, *, traced: bool = False) -> World:
     return World(seed, timeline=timeline).run()
 
 
+_CHUNK = 50
+"""Seeds that a process takes at a time: some seconds of work, so that all end at about the same time."""
+
+
+def run_on_cores(seeds: range, processes: int, *, violations_max: int, report: Callable[[str], None]) -> Figures:
+    """As `run_seeds`, on several processes: a seed's history is the same wherever it runs."""
+    if processes == 1:
+        return run_seeds(seeds, violations_max=violations_max, report=report)
+    figures = Figures()
+    chunks = [seeds[first : first + _CHUNK] for first in range(0, len(seeds), _CHUNK)]
+    one = partial(run_seeds, violations_max=violations_max, report=_silent)
+    with ProcessPoolExecutor(processes) as pool:
+        for part in pool.map(one, chunks):
+            figures += part
+            for seed, violation in part.violations.items():
+                report(f"seed {seed}: {violation}")
+            if len(figures.violations) >= violations_max:
+                pool.shutdown(cancel_futures=True)
+                break
+    return figures
+
+
+def _silent(line: str) -> None:
+    """What a process of several reports is told by the one that began them."""
+
+
 def run_seeds(seeds: Iterable[int], *, violations_max: int, report: Callable[[str], None]) -> Figures:
     """Many seeds; stops after some violations, each reported as it is found."""
-    figures = Figures()
+    figures, began = Figures(), time.process_time()
     gc.disable()  # a world is a web of cycles: collected between seeds, not in the middle of one
     gc.freeze()  # and what was imported is not looked at each time
     try:
@@ -51,6 +90,7 @@ def run_seeds(seeds: Iterable[int], *, violations_max: int, report: Callable[[st
                 gc.collect()
     finally:
         gc.enable()
+    figures.core_s = time.process_time() - began
     return figures
 
 

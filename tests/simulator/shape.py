@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich
+from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines
 from tests.simulator.parts import PENDING_ISOLATION
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
@@ -121,7 +121,8 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     apart = Random(f"elements of {start_ms}")
     elements = draw_elements(apart)
     start_ms = begin_of(apart, elements) or start_ms
-    return enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
+    shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
+    return with_deadlines(Random(f"deadlines of {start_ms}"), shape)
 
 
 def _plain_shape(rng: Random, start_ms: int) -> Shape:

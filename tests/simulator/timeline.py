@@ -11,6 +11,7 @@ from tickwork.core.ledger.writes import (
     AllOf,
     AnyOf,
     Anyway,
+    AtLeast,
     Below,
     Check,
     Committed,
@@ -104,6 +105,8 @@ def _condition(condition: Condition) -> str:
             return f"no {attribute}"
         case Below(attribute, value):
             return f"{attribute}<{value}"
+        case AtLeast(attribute, value):
+            return f"{attribute}>={value}"
         case AllOf(conditions):
             return _joined(" & ", conditions)
         case AnyOf(conditions):

@@ -30,13 +30,16 @@ def sees_payloads(ports: Ports, actor: Actor, team: str) -> bool:
 
 
 def work_view(work: Work, *, sees_payload: bool) -> WorkShown:
-    """A work as people are shown it: a payload that is kept apart by its id, and no secret."""
+    """A work as people are shown it: without its secrets, and of a payload that is kept apart its id. That is made of
+    what is in it: where something short is marked in there, it could be guessed by it."""
     view = as_asked(work)
-    given = view.pop("payload", None)
-    if not sees_payload and (given is not None or view.pop("payload_id", None) is not None):
-        view["payload_hidden"] = True
-    elif given is not None:
+    given, apart = view.pop("payload", None), view.pop("payload_id", None)
+    if given is not None and sees_payload:
         view["payload"] = shown(given, work.secret_fields)
+    elif apart is not None and sees_payload and not work.secret_fields:
+        view["payload_id"] = apart
+    elif given is not None or apart is not None:
+        view["payload_hidden"] = True
     if (url := view["target"].get("url")) is not None:
         view["target"]["url"] = masked(url)
     if found := [*masks_in(view["target"].get("url"), _URL), *masks_in(view.get("payload"), "payload")]:
@@ -46,7 +49,16 @@ def work_view(work: Work, *, sees_payload: bool) -> WorkShown:
 
 def has_masks(given: Mapping[str, Any]) -> bool:
     """Whether a request says something by a mask that it was shown. A payload that is none is refused here."""
-    return MASK in str(_url_of(given)) or MASK in (payload_text(given.get("payload")) or "")
+    return MASK in str(_url_of(given)) or _has_payload_masks(given)
+
+
+def keeps_some(given: Mapping[str, Any]) -> bool:
+    """Whether a change leaves some of the payload as it is."""
+    return "payload" not in given or _has_payload_masks(given)
+
+
+def _has_payload_masks(given: Mapping[str, Any]) -> bool:
+    return MASK in (payload_text(given.get("payload")) or "")
 
 
 def unmasked(given: Mapping[str, Any], standing: Work | None) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def work_of(
         lease_s=body.lease_s,
         retry=RetryPolicy.from_item(body.retry_policy.model_dump()),
         max_duration_s=body.max_duration_s,
+        start_within_s=body.start_within_s,
         idempotency_class=body.idempotency_class,
         sign_off=body.unsafe_sign_off.model_dump() if body.unsafe_sign_off else None,
         side_effects=tuple(body.side_effects),
@@ -168,6 +169,7 @@ def as_asked(work: Work) -> WorkShown:
     )
     optional = {
         "max_duration_s": work.max_duration_s,
+        "start_within_s": work.start_within_s,
         "unsafe_sign_off": _known(work.sign_off, SignOffShown),
         "side_effects": list(work.side_effects),
         "secret_fields": list(work.secret_fields),

@@ -46,6 +46,7 @@ class WorkShown(TypedDict):
     retry_policy: NotRequired[RetryPolicyShown]
     idempotency_class: NotRequired[str]
     max_duration_s: NotRequired[int]
+    start_within_s: NotRequired[int]
     unsafe_sign_off: NotRequired[SignOffShown]
     side_effects: NotRequired[list[str]]
     certificate: NotRequired[CertificateShown]
@@ -55,7 +56,8 @@ class WorkShown(TypedDict):
     payload_id: NotRequired[str]
     """Where a payload of more than 400 bytes is kept: that is not shown."""
     payload_hidden: NotRequired[bool]
-    """There is a payload, and the team does not show it to its viewers."""
+    """There is a payload, of which nothing is shown: the team does not show it to its viewers, or it is kept apart, and
+    has `secret_fields`."""
     secret_fields: NotRequired[list[str]]
     masked: NotRequired[list[str]]
     """Where this answer has `***masked***`: sent back as it is in the same place, it changes nothing."""

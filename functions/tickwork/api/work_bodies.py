@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tickwork.api.fields import Body, ErrorClass, LeaseS, Text
+from tickwork.core.ledger.deadlines import START_WITHIN_S_MAX
 from tickwork.core.runs.push_targets import URL_CHARS_MAX
 
 
@@ -84,6 +85,9 @@ class WorkIn(Body):
     retry_policy: RetryIn = RetryIn()
     max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)
     """How long one attempt may take; 0: no bound."""
+    start_within_s: int = Field(default=0, ge=0, le=START_WITHIN_S_MAX)
+    """How long after its fire time a run may be started for the first time: later, it ends as expired. 0: late beats
+    lost."""
     idempotency_class: Literal["keyed", "natural", "unsafe"] = "keyed"
     """`keyed`: by run_id; `natural`: repeating it is harmless; `unsafe`: at most once, and lost when its worker is."""
     unsafe_sign_off: SignOffIn | None = None

@@ -52,6 +52,7 @@ _WORK = (
     ),
     click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60]."),
     click.option("--max-duration", "max_duration_s", type=int, help="Seconds one attempt may take [no bound]."),
+    click.option("--start-within", "start_within_s", type=int, help="Seconds after its time it may start [no bound]."),
     click.option("--idempotency-class", type=click.Choice(("keyed", "natural", "unsafe")), help="[keyed]"),
     click.option("--signed-off-by", "who", metavar="WHO", help="Who answers for an unsafe job; with --why."),
     click.option("--why", metavar="WHY", help="Why it is right that an unsafe job is never repeated."),
@@ -96,7 +97,7 @@ def with_definition_options[Command: Callable[..., None]](command: Command) -> C
 def definition_of(options: Mapping[str, Any], *, changes: bool = False) -> dict[str, Any]:
     """The fields of the API that were given. `changes`: of a job that has a schedule; a part of one may stand alone."""
     body: dict[str, Any] = _given(
-        options, "lease_s", "max_duration_s", "idempotency_class", "tolerance_s", "exact_reason"
+        options, "lease_s", "max_duration_s", "start_within_s", "idempotency_class", "tolerance_s", "exact_reason"
     )
     parts = {
         "schedule": schedule_of(options, changes=changes),

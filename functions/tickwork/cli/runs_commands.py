@@ -66,7 +66,7 @@ def show(run: str, job_id: str | None, api: str | None, as_json: bool) -> None:
         show_json(found)
         return
     found["overlong"] = _overlong(found)
-    show_facts({name: found[field] for name, field in FACTS.items() if found[field] is not None})
+    show_facts({name: found[field] for name, field in FACTS.items() if found.get(field) is not None})
     if found["attempts"]:
         show_table(found["attempts"], ATTEMPT_COLUMNS, "")
 
@@ -141,6 +141,7 @@ FACTS = {
     "reason": "reason",
     "scheduled": "scheduled_at",
     "due": "fire_at",
+    "start by": "start_by",
     "dispatched": "dispatched_at",
     "by": "dispatched_by",
     "started": "started_at",

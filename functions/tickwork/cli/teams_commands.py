@@ -100,7 +100,8 @@ def show(team: str, api: str | None, as_json: bool) -> None:
     used = found.get("used") or {}
     facts |= {f"quota {name}": _use(used.get(name), value) for name, value in found["quotas"].items() if value}
     facts |= {f"shares {one['resource']}": ", ".join(one["teams"]) for one in found["shared"]}
-    facts |= {"viewers see payloads": "yes" if found["viewers_see_payloads"] else "no"}
+    # A server of before has no such answer, and shows them.
+    facts |= {"viewers see payloads": "yes" if found.get("viewers_see_payloads", True) else "no"}
     facts |= {"registered": f"{found['created_at']} by {found['created_by']}"}
     facts |= {"changed": f"{found['changed_at']} by {found['changed_by']}"}
     show_facts(facts)

@@ -46,6 +46,7 @@ class Delay(click.ParamType[float]):
 @click.option("--delay", "delay_s", type=Delay(), metavar="PERIOD", help="Seconds from now, or such as 90s or 5m.")
 @click.option("--at", help="An instant, such as 2026-12-01T09:00:00Z; without an offset it needs --tz.")
 @click.option("--tz", "--zone", "zone", help="IANA time zone of --at.")
+@click.option("--start-within", "start_within_s", type=int, help="Seconds after its time it may start [no bound].")
 @click.option("--payload", "payload_json", help="JSON, handed to the job function.")
 @click.option(
     "--secret-field", "secret_fields", multiple=True, metavar="PATH", help="Shown to nobody; may be repeated."

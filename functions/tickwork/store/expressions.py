@@ -11,7 +11,7 @@ from typing import Any
 
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.ledger.tables import Table
-from tickwork.core.ledger.writes import Absent, AllOf, AnyOf, Anyway, Below, Condition, Is, Missing, Update
+from tickwork.core.ledger.writes import Absent, AllOf, AnyOf, Anyway, AtLeast, Below, Condition, Is, Missing, Update
 from tickwork.store.attributes import to_attribute
 
 
@@ -47,6 +47,8 @@ class Expression:
                 return f"attribute_not_exists({self._name(attribute)})"
             case Below(attribute, value):
                 return f"{self._name(attribute)} < {self._value(value)}"
+            case AtLeast(attribute, value):
+                return f"{self._name(attribute)} >= {self._value(value)}"
             case AllOf(conditions):
                 return self._joined(" AND ", conditions, table)
             case AnyOf(conditions):

@@ -19,6 +19,7 @@ from tickwork.core.ledger.writes import (
     AllOf,
     AnyOf,
     Anyway,
+    AtLeast,
     Below,
     Check,
     Committed,
@@ -242,6 +243,8 @@ def holds(condition: Condition, item: Item | None) -> bool:
             return item is None or attribute not in item
         case Below(attribute, value):
             return item is not None and attribute in item and item[attribute] < value
+        case AtLeast(attribute, value):
+            return item is not None and attribute in item and item[attribute] >= value
         case AllOf(conditions):
             return all(holds(one, item) for one in conditions)
         case AnyOf(conditions):

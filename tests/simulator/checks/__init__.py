@@ -14,6 +14,7 @@ from tests.simulator.checks.audited import AuditChecks
 from tests.simulator.checks.audits import LedgerAuditChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
+from tests.simulator.checks.deadlines import DeadlineChecks
 from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
@@ -45,6 +46,7 @@ class Checks:
         self.slots = SlotChecks(world)
         self.skips = SkipChecks(world, self.told)
         self.lags = LagChecks(world)
+        self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
@@ -59,6 +61,7 @@ class Checks:
                 self.cursors.item_changed(process, before, after)
                 self.slots.changed(process, before, after)
                 self.attempts.changed(process, before, after)
+                self.deadlines.changed(process, before, after)
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
                 self.ticks.lease_changed(process, before, after)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tickwork.testing.process import Process
 
 # Written out again, not imported: a checker that reads the table it checks would believe a wrong one.
-_ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "spent"})
+_ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "expired", "spent"})
 _ALLOWED = frozenset(
     {
         (None, "pending"),
@@ -28,6 +28,8 @@ _ALLOWED = frozenset(
         ("pending", "cancelled"),
         ("pending", "spent"),
         ("pending", "waiting"),
+        ("pending", "expired"),
+        ("waiting", "expired"),
         ("waiting", "running"),
         ("waiting", "waiting"),
         ("running", "running"),

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch, one_by_one, unconditional
 from tickwork.core.dispatch import chain
-from tickwork.core.ledger import lifecycle, pending
+from tickwork.core.ledger import deadlines, lifecycle, pending
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.writes import Is, Update, all_of
+from tickwork.core.ledger.writes import AtLeast, Is, Missing, Update, all_of, any_of
 from tickwork.core.runs import attempts, endings
 from tickwork.core.runs.attempts import Declined, Try
 from tickwork.flows.dispatch import firing
@@ -118,7 +118,19 @@ def _dispatch_does_not_mind_freezes() -> Sequence[Patch]:
     return [(firing, "hold_back", lambda _, messages, *rest: list(messages))]
 
 
+def _start_does_not_ask_for_the_deadline() -> Sequence[Patch]:
+    always = any_of(Missing("start_by_ms"), AtLeast("start_by_ms", 0))
+    return [(deadlines, "in_time", lambda _: always)]
+
+
+def _deadline_passes_before_its_time() -> Sequence[Patch]:
+    right = deadlines.is_too_late
+    return [(deadlines, "is_too_late", lambda run, now_ms: right(run, now_ms + 30_000))]
+
+
 BUGS = (
+    Bug("a start does not ask for the deadline", _start_does_not_ask_for_the_deadline),
+    Bug("a deadline passes before its time", _deadline_passes_before_its_time),
     Bug("an interrupted attempt counts", _interruption_counts),
     Bug("a run is handed back whoever holds it", _hands_back_whoever_holds),
     Bug("heartbeats end when a shutdown begins", _heartbeats_end_with_the_stop),

@@ -322,6 +322,31 @@ def test_a_key_that_an_older_version_has_revoked_shows_as_unrecorded(desk: Desk)
     assert desk.found() == [("unrecorded", f"key:{key['key_id'].partition(':')[2]}")]
 
 
+@pytest.mark.parametrize(
+    "edited",
+    [{"role": "owner"}, {"pools": ["default"]}, {"ends_at_ms": 4_000_000_000_000}, {"role": 7}, {"pools": "x"}],
+)
+def test_a_key_that_a_hand_has_made_to_open_more_or_longer_is_found(desk: Desk, edited: Item) -> None:
+    (key,) = desk.ports.store.scan(KEYS, limit=10, after=None)[0]
+    desk.ports.store.commit([Put(KEYS, key | edited, TEST)])
+    assert desk.found() == [("unrecorded", f"key:{key['key_id'].partition(':')[2]}")]
+
+
+def test_a_revoked_key_that_a_hand_has_made_valid_again_is_found_and_one_that_expired_is_not(desk: Desk) -> None:
+    (key,) = desk.ports.store.scan(KEYS, limit=10, after=None)[0]
+    desk.do("DELETE", f"/keys/{key['key_id']}")
+    assert desk.found() == []
+    (ended,) = desk.ports.store.scan(KEYS, limit=10, after=None)[0]
+    alive = {name: value for name, value in ended.items() if name not in ("revoked_at_ms", "revoked_by")}
+    desk.ports.store.commit([Put(KEYS, alive, TEST)])
+    assert desk.found() == [("unrecorded", f"key:{key['key_id'].partition(':')[2]}")]
+
+
+def test_a_workers_key_is_as_its_entry_says(desk: Desk) -> None:
+    desk.do("POST", "/keys", {"team": "payments", "role": "worker", "pools": ["default"], "name": "the night's"})
+    assert desk.found() == []
+
+
 def test_an_entry_of_a_newer_version_is_sealed_and_verified_as_it_is(desk: Desk) -> None:
     item = desk.entries(STREAM)[-1]
     desk.drop(item)

@@ -17,14 +17,14 @@ from tests.support.queues import WorldQueue
 from tests.unit.access.test_matrix import OWN, SCHEDULE, Stage, _World, api_for, request
 from tickwork.api.matrix import MATRIX, OPERATORS, READERS
 from tickwork.api.table import ROUTES
-from tickwork.core.access.actors import ROLES, Role
+from tickwork.core.access.actors import LOCAL, ROLES, Role
 from tickwork.core.access.hiding import masks_in, shown
 from tickwork.core.access.masking import MASK, is_credentials_name
 from tickwork.core.errors import Throttled
-from tickwork.core.instants import SECOND_MS
+from tickwork.core.instants import DAY_MS, SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TEAMS
 from tickwork.core.ledger.writes import Anyway, Update
-from tickwork.flows.access import registry
+from tickwork.flows.access import keys, registry
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Layout
 from tickwork.testing.memory import MemoryStore
@@ -102,6 +102,16 @@ def test_what_is_marked_or_has_the_name_or_form_of_a_credential_is_hidden(
     assert shown(payload, secret) == seen
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["access_key", "API-KEY", "privateKey", "secretkey", "auth", "oauth", "passwd", "password", "passphrase", "pwd",
+     "client_secret", "sig", "X-Amz-Signature", "accessToken", "authorization", "Proxy-Authorization", "cookie",
+     "Set-Cookie"],
+)  # fmt: skip
+def test_a_credentials_name_hides_what_stands_under_it(name: str) -> None:
+    assert shown({name: "x"}, []) == {name: MASK}
+
+
 def test_a_name_that_only_begins_like_a_credentials_hides_nothing() -> None:
     assert not any(map(is_credentials_name, ("tokens_used", "author", "secretary", "passwordless", "key", "design")))
 
@@ -146,8 +156,8 @@ def test_a_worker_gets_the_payload_as_it_was_registered(desk: Desk) -> None:
     desk.do("POST", "/timers", SECRET | {"delay_s": 0})
     long = {"card": {"number": "4111-1111"}, "text": "x" * 500}
     apart = desk.do("POST", "/timers", SECRET | {"delay_s": 0, "payload": long})
-    assert "payload" not in apart
-    assert "payload_id" in apart
+    assert apart.keys().isdisjoint({"payload", "payload_id"})  # the id is made of what is in it
+    assert apart["payload_hidden"] is True
     desk.ports.clock.sleep_ms(SECOND_MS)
     run_window(desk.ports, 0, desk.ports.clock.now_ms() // SECOND_MS)
     runs = desk.do("POST", "/pools/default:lease", {"max": 10})["runs"]
@@ -197,6 +207,32 @@ def test_a_change_beside_a_mask_keeps_what_it_hides(desk: Desk) -> None:
     assert desk.do("PATCH", AT, change) == answer  # the first answer was lost: the repetition is known
 
 
+def test_a_change_beside_what_a_credentials_name_hides_keeps_it_however_deep_it_stands(desk: Desk) -> None:
+    payload = {"auth": {"as": {"user": "ann", "key": 5}, "on": True}, "to": "https://a:hunter22@b.example/", "n": 1}
+    job = desk.do("POST", "/jobs", JOB | {"payload": payload, "secret_fields": []})
+    assert job["payload"]["auth"] == {"as": {"user": MASK, "key": MASK}, "on": True}
+    sent = job["payload"] | {"n": 2, "auth": {"as": {"user": MASK, "key": 6}, "on": False}}
+    desk.do("PATCH", AT, {"version": 1, "payload": sent})
+    assert desk.stored() == payload | {"n": 2, "auth": {"as": {"user": "ann", "key": 6}, "on": False}}
+
+
+def test_a_change_with_masks_is_known_again_by_what_it_meant(desk: Desk) -> None:
+    """Also where nothing is shown of it any more: the payload has become one that is kept apart."""
+    job = JOB | {"schedule": SCHEDULE, "target": {"pool": "default", "handler": "h"}}
+    desk.do("POST", "/jobs", job)
+    desk.do("PATCH", AT, {"version": 1, "payload": HIDDEN | {"text": "x" * 500}})
+    whole = job | {"payload": PAYLOAD | {"text": "x" * 500}}
+    status, answer = desk.api.call("POST", "/jobs", whole)
+    assert (status, answer["version"]) == (200, 2)
+
+
+def test_a_mask_that_was_sent_for_an_older_version_is_told_of_the_version(desk: Desk) -> None:
+    desk.do("POST", "/jobs", JOB)
+    desk.do("PATCH", AT, {"version": 1, "payload": {"day": 2}})
+    status, problem = desk.api.call("PATCH", AT, {"version": 1, "payload": HIDDEN})
+    assert (status, problem["type"]) == (412, "urn:tickwork:problem:version-conflict")
+
+
 @pytest.mark.parametrize(
     ("payload", "field"),
     [
@@ -228,6 +264,7 @@ def test_a_mask_of_a_job_that_is_deleted_or_keeps_its_payload_apart_stands_for_n
     long = {"card": {"number": "4111-1111"}, "text": "x" * 500}
     desk.do("PATCH", AT, {"version": 1, "payload": long})
     assert desk.refused("PATCH", AT, {"version": 2, "payload": HIDDEN}) == "payload.card.number"
+    desk.do("PATCH", AT, {"version": 2, "payload": PAYLOAD})
     desk.do("DELETE", AT)
     assert desk.refused("POST", "/jobs", JOB | {"payload": HIDDEN}) == "payload.card.number"
 
@@ -258,10 +295,14 @@ def test_a_mark_is_taken_away_only_with_a_payload_that_is_sent_whole(desk: Desk)
         assert desk.refused("PATCH", AT, sent) == "secret_fields"
     more = desk.do("PATCH", AT, {"version": 1, "secret_fields": ["card.number", "day"]})
     assert more["payload"] == HIDDEN | {"day": MASK}
-    bare = desk.do("PATCH", AT, {"version": 2, "secret_fields": [], "payload": {"day": 2}})
+    url = {"url": "https://hooks.example.com/orders"}  # what the target says has nothing to do with it
+    desk.do("PATCH", AT, {"version": 2, "payload": {"card": {"number": "4111"}, "text": "x" * 500}})
+    assert desk.refused("PATCH", AT, {"version": 3, "secret_fields": []}) == "secret_fields"  # it is kept apart
+    desk.do("PATCH", AT, {"version": 3, "payload": PAYLOAD})
+    bare = desk.do("PATCH", AT, {"version": 4, "secret_fields": [], "payload": {"day": 2}, "target": url})
     assert bare["payload"] == {"day": 2}
-    assert desk.do("PATCH", AT, {"version": 3, "payload": None, "secret_fields": ["a"]})["version"] == 4
-    assert desk.do("PATCH", AT, {"version": 4, "secret_fields": []})["version"] == 5  # nothing is hidden by it
+    assert desk.do("PATCH", AT, {"version": 5, "payload": None, "secret_fields": ["a"]})["version"] == 6
+    assert desk.do("PATCH", AT, {"version": 6, "secret_fields": []})["version"] == 7  # nothing is hidden by it
 
 
 def test_a_mark_that_is_set_later_hides_what_earlier_versions_have_there(desk: Desk) -> None:
@@ -269,7 +310,22 @@ def test_a_mark_that_is_set_later_hides_what_earlier_versions_have_there(desk: D
     desk.do("PATCH", AT, {"version": 1, "secret_fields": ["card.number"]})
     assert desk.do("GET", AT, version="1")["payload"] == HIDDEN
     desk.do("PATCH", AT, {"version": 2, "secret_fields": [], "payload": {"day": 2}})
-    assert desk.do("GET", AT, version="2")["payload"] == HIDDEN
+    desk.do("PATCH", AT, {"version": 3, "secret_fields": ["day"], "payload": {"day": 3}})
+    desk.do("PATCH", AT, {"version": 4, "secret_fields": [], "payload": {"day": 4}})
+    for version in ("1", "2"):
+        assert desk.do("GET", AT, version=version)["payload"] == HIDDEN | {"day": MASK}
+    assert desk.do("GET", AT, version="3")["payload"] == {"day": MASK}
+    assert desk.do("GET", AT)["payload"] == {"day": 4}
+    desk.do("DELETE", AT)
+    assert desk.do("GET", AT, version="1")["payload"] == HIDDEN | {"day": MASK}
+
+
+def test_a_mark_of_an_earlier_version_alone_hides_nothing_later(desk: Desk) -> None:
+    desk.do("POST", "/jobs", JOB)
+    desk.do("PATCH", AT, {"version": 1, "secret_fields": [], "payload": PAYLOAD})
+    desk.do("PATCH", AT, {"version": 2, "lease_s": 90})
+    assert desk.do("GET", AT, version="2")["payload"] == PAYLOAD
+    assert desk.do("GET", AT, version="1")["payload"] == HIDDEN
 
 
 def test_the_order_of_marks_makes_no_other_request(desk: Desk) -> None:
@@ -300,7 +356,7 @@ def _stage(shows: bool | None, role: Role) -> Stage:
     registered any more."""
     stage = Stage()
     said = {"payload": {"say": "plain-canary", "pin": "secret-canary"}, "secret_fields": ["pin"]}
-    long = said | {"payload": {"x": "plain-canary" * 50}}
+    long = {"payload": {"x": "plain-canary" * 50}}
     stage.do("PATCH", f"/jobs/{OWN}:nightly", said | {"version": 1})
     stage.do("POST", "/jobs", {"team": OWN, "name": "apart", "schedule": SCHEDULE, "target": TARGET} | long)
     made = stage.do("POST", "/timers", {"team": OWN, "delay_s": 600, "target": TARGET} | said)
@@ -338,6 +394,15 @@ def test_a_viewer_sees_payloads_only_where_his_team_lets_him_and_nobody_sees_sec
                 assert '"payload_id"' not in text
         sees = role in OPERATORS or (role == "viewer" and shows is not False)
         assert seen == (WITH_PAYLOADS if sees else set()), role
+
+
+@pytest.mark.parametrize("shows", [False, True])
+def test_a_viewer_of_the_platform_sees_of_each_team_what_its_own_viewers_see(shows: bool) -> None:
+    stage = _stage(shows, "viewer")
+    wanted = keys.Wanted("platform", "viewer", stage.ports.clock.now_ms() + DAY_MS)
+    stage.keys["viewer"] = keys.create_key(stage.ports, wanted, LOCAL)[1]
+    job = api_for(stage, "key", "viewer").call("GET", f"/jobs/{OWN}:nightly")[1]
+    assert ("payload" in job, "payload_hidden" in job) == (shows, not shows)
 
 
 def test_what_an_operator_does_shows_him_payloads_without_their_secrets() -> None:

@@ -278,6 +278,20 @@ def test_no_refusal_of_any_kind_tells_what_is_in_a_payload() -> None:
     assert wanted | {"malformed-json", "duplicate-key"} <= kinds
 
 
+@pytest.mark.parametrize("outcome", ["failed", "failed_permanent", "cancelled"])
+def test_what_a_worker_says_of_an_end_is_recorded_without_credentials(outcome: str) -> None:
+    stage = Stage()
+    stage.call("POST", "/timers", {"team": "shop", "delay_s": 1, "target": TARGET, "payload": PAYLOAD})
+    stage.fire(2_000)
+    (run,) = stage.lease()
+    stage.call("POST", "/runs:cancel", {"runs": [{"ref": run["ref"]}], "reason": "not needed"})
+    told = {"ref": run["ref"], "token": run["token"], "outcome": outcome, "error": f"token={WORD} is old"}
+    stage.call("POST", "/runs:complete", {"runs": [told]})
+    items, _ = stage.store.scan(TIMERS, limit=10, after=None)
+    (attempt,) = [one for item in items for one in item.get("attempts", ())]
+    assert attempt["error"] == f"token={MASK} is old"
+
+
 # --- what a worker says ---------------------------------------------------------------------------------------
 
 

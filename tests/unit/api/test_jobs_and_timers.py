@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fakes import FakeClock, RememberingSender
 from tests.support.http import ApiUnderTest
-from tickwork.core.instants import second_of
+from tickwork.core.instants import iso, parse_iso, second_of
 from tickwork.core.ledger.tables import PAYLOADS, TIMERS
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.ports import Ports
@@ -319,3 +319,42 @@ def test_a_claim_that_is_repeated_after_its_lease_lapsed_is_a_new_attempt(api: A
 
     again = start(api, message)
     assert (again["granted"], again["attempt"], again["token"]) == (True, 2, 2)
+
+
+def test_a_deadline_for_the_start_is_shown_before_and_after(api: ApiUnderTest, ports: Ports) -> None:
+    job = create_job(api, start_within_s=60)
+    assert job["start_within_s"] == 60
+    upcoming = job["next"]
+    assert upcoming["start_by"] == _later(upcoming["fire_at"], 60)
+    _, preview = api.call("GET", "/jobs/payments:rates/next", count="2")
+    assert [one["start_by"] for one in preview["occurrences"]] == [
+        _later(one["scheduled_at"], 60) for one in preview["occurrences"]
+    ]
+    _, timer = create_timer(api, start_within_s=60)
+    assert (timer["start_within_s"], timer["start_by"]) == (60, _later(timer["fire_at"], 60))
+
+    move(ports, 5)
+    windows(ports)
+    message = next(one for one in ready(ports) if one["ref"] == timer["ref"])
+    move(ports, 61)
+    declined = start(api, message)
+    assert (declined["accepted"], declined["reason"], declined["discard"]) == (False, "expired", True)
+    _, shown = api.call("GET", f"/timers/{timer['timer_id']}")
+    assert (shown["status"], shown["reason"]) == ("expired", "not started within 60 s of its time (start_within_s)")
+    _, listed = api.call("GET", "/runs", team="payments", status="expired")
+    assert [(run["run_id"], run["start_by"]) for run in listed["runs"]] == [(timer["run_id"], timer["start_by"])]
+
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "start_within_s": None})
+    assert "start_within_s" not in changed
+    assert "start_by" not in changed["next"]
+
+
+def test_the_deadline_of_a_job_with_tolerance_counts_from_when_it_fires(api: ApiUnderTest) -> None:
+    job = create_job(api, "spread", schedule={"cron": "0 2 * * *"}, tolerance_s=3_600, start_within_s=60)
+    assert job["next"]["fire_at"] > job["next"]["scheduled_at"]
+    _, preview = api.call("GET", "/jobs/payments:spread/next", count="1")
+    assert preview["occurrences"][0]["start_by"] == job["next"]["start_by"] == _later(job["next"]["fire_at"], 60)
+
+
+def _later(instant: str, seconds: int) -> str:
+    return iso(parse_iso(instant) + seconds * 1_000)

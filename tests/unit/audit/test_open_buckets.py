@@ -12,6 +12,7 @@ from tickwork.core.audit import passes
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import DAY_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.ledger import deadlines
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, TIMERS, Table
@@ -283,7 +284,7 @@ def test_expiring_leaves_alone_what_has_just_been_started() -> None:
     run = next(iter(tables.items(TIMERS)))
     assert run["status"] == "pending"
     worker_calls.start(ports, StartRequest(key, "claim", "worker", 60))
-    late = passes.expire(Run.from_item(run), "nobody came", ports.clock.now_ms(), 1)
+    late = deadlines.expire(Run.from_item(run), "nobody came", ports.clock.now_ms(), 1)
     assert isinstance(late, Update)
     tables.commit([late])
     assert item_of(tables, key)["status"] == "running"

@@ -53,9 +53,10 @@ def test_a_job_is_changed_paused_and_resumed(url: str) -> None:
     run(url, "jobs", "create", "payments:nightly", "--cron", "0 2 * * *", "--pool", "payments", "--handler", "settle")
 
     changed = run(url, "jobs", "update", "payments:nightly", "--cron", "30 2 * * *", "--max-attempts", "2",
-                  "--change", '{"max_duration_s": 600}', "--json", "--yes")  # fmt: skip
+                  "--start-within", "300", "--change", '{"max_duration_s": 600}', "--json", "--yes")  # fmt: skip
     job = json.loads(changed.stdout)
     assert (job["version"], job["schedule"]["cron"], job["max_duration_s"]) == (2, "30 2 * * *", 600)
+    assert job["start_within_s"] == 300
     assert job["target"] == {"pool": "payments", "handler": "settle"}
     stale = run(url, "jobs", "update", "payments:nightly", "--version", "1", "--lease", "90")
     assert (stale.exit_code, "version 2, not 1" in stale.stderr) == (2, True)

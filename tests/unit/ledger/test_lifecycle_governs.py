@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.runs_world import World
-from tickwork.core.audit import passes
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.instants import iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.lifecycle import ABSENT, DEAD, PENDING, RUNNING, WAITING
 from tickwork.core.ledger.work import RetryPolicy, Work
 from tickwork.core.runs import putting_off
@@ -98,9 +99,17 @@ def _cancel_lapsed(world: World) -> None:
 
 
 def _expire(world: World) -> None:
-    run = world.run(world.timer())
-    world.after(14 * 86_400)
-    world.store.commit([passes.expire(run, "nobody came", world.clock.at_ms, 1)])
+    key = world.timer(start_within_s=30)
+    world.after(31)
+    world.start(key)
+
+
+def _expire_waiting(world: World) -> None:
+    """Its start was put off to the end of a freeze, and that is too late."""
+    _freeze(world, 300, start_within_s=60)
+    world.scan()
+    message = next(body for body in world.outbox.bodies("ready-default") if "retry_ref" in body)
+    world.start(parse_ref(message["ref"]), message=message)
 
 
 def _hand_back(world: World) -> None:
@@ -119,7 +128,7 @@ def _miss(world: World) -> None:
         world.after(1)
 
 
-def _freeze(world: World, seconds: int) -> None:
+def _freeze(world: World, seconds: int, **work: Any) -> None:
     """A job of every minute whose last occurrence before a freeze of ten minutes is late: it is put off, for so many
     seconds at a time."""
     begin_ms = world.clock.at_ms // 60_000 * 60_000 + 120_000
@@ -127,7 +136,7 @@ def _freeze(world: World, seconds: int) -> None:
     calendars.put_calendar(world.ports, "shop", "freeze", {"zone": "UTC", "ranges": [span], "hard": True}, None)
     spec = {"cron": "* * * * *", "zone": "UTC", "calendars": {"exclude": ["freeze"]}}
     parsed = parse_schedule(spec, now_ms=world.clock.at_ms, job_id="shop:x").spec
-    registering.create_job(world.ports, NewJob("shop", "x", parsed, Work("default", "job"), 0, CatchUp(), "f"))
+    registering.create_job(world.ports, NewJob("shop", "x", parsed, Work("default", "job", **work), 0, CatchUp(), "f"))
     world.after(150)
     for _ in range(3):
         world.scan()
@@ -159,6 +168,7 @@ FLOWS: dict[tuple[str, str], Callable[[World], None]] = {
     (WAITING, lifecycle.START): _start_again,
     (WAITING, lifecycle.PUT_OFF): _put_off_again,
     (WAITING, lifecycle.CANCEL): _cancel_waiting,
+    (WAITING, lifecycle.EXPIRE): _expire_waiting,
     (RUNNING, lifecycle.RECLAIM): _reclaim,
     (RUNNING, lifecycle.HEARTBEAT): _beat,
     (RUNNING, lifecycle.HAND_BACK): _hand_back,

@@ -144,6 +144,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         attempts=({**_attempt(), "error_class": "OSError"},),
         slots=("mail#0001",),
         guarded=True,
+        start_by_ms=9,
         hard=True,
         put_off=({"attempt": 1, "calendar": "freeze", "since_ms": 1, "until_ms": 2},),
         replays=({"by": "a", "reason": "b", "at_ms": 1, "after_attempt": 1, "died_of": "c"},),

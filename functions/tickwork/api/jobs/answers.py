@@ -19,6 +19,8 @@ class NextShown(TypedDict):
 
     scheduled_at: Second
     fire_at: Second
+    start_by: NotRequired[Second]
+    """With `start_within_s`: by when it has to be started."""
 
 
 class LastShown(TypedDict):
@@ -132,6 +134,8 @@ class OccurrenceShown(TypedDict):
     zone: str
     note: str | None
     """What moved it, or that it will be skipped."""
+    start_by: NotRequired[Second]
+    """Of a job with `start_within_s`: started later than this, it ends as expired."""
 
 
 class PreviewAnswer(TypedDict):

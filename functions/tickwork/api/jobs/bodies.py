@@ -46,6 +46,7 @@ class JobChangeIn(Body):
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
     max_duration_s: Any = None
+    start_within_s: Any = None
     idempotency_class: Any = None
     unsafe_sign_off: Any = None
     side_effects: Any = None

@@ -11,7 +11,7 @@ from tickwork.api.decoding import Refused, validated
 from tickwork.api.fingerprints import Fingerprints, fingerprints_of, schedule_meaning
 from tickwork.api.jobs.bodies import JobIn
 from tickwork.api.jobs.views import catch_up_shown
-from tickwork.api.masks import has_masks, unmasked
+from tickwork.api.masks import has_masks, keeps_some, unmasked
 from tickwork.api.places import fields_under
 from tickwork.api.work import as_asked, work_of
 from tickwork.core.access.pools import as_meant
@@ -143,7 +143,7 @@ def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) ->
     work = work_of(body, layout, job.name, certified)
     if "payload" not in given:
         work = replace(work, payload=job.work.payload, payload_id=payload_id)
-    if "payload" not in given or has_masks(given):
+    if keeps_some(given):
         _check_marks(job.work, work)
     if "unsafe_sign_off" not in given and work.is_unsafe:
         work = replace(work, sign_off=job.work.sign_off)

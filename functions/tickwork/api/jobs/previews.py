@@ -11,7 +11,9 @@ from typing import cast
 
 from tickwork.api.jobs.answers import OccurrenceShown, PreviewAnswer
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor
+from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.occurrences import fire_time_ms
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.schedule import Calendar, Schedule, describe, occurrences, warnings_of
 from tickwork.core.schedule.shown.preview import as_rows
@@ -37,6 +39,12 @@ def preview(schedule: Schedule, calendars: Mapping[str, Calendar], after_ms: int
         "warnings": list(warnings_of(schedule)),
         "occurrences": cast("list[OccurrenceShown]", as_rows(found)),
     }
+
+
+def start_by(job: Job, schedule: Schedule, scheduled_at_ms: int) -> str | None:
+    """By when an occurrence has to be started; None: late beats lost. The job has its calendars."""
+    within_ms = job.work.start_within_s * SECOND_MS
+    return iso(fire_time_ms(job, schedule, scheduled_at_ms) + within_ms) if within_ms else None
 
 
 def why_not(job: Job, scheduled_at_ms: int) -> str:

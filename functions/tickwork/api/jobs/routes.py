@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
@@ -28,7 +28,7 @@ from tickwork.api.jobs.bodies import (
     ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again, without_masks
-from tickwork.api.jobs.previews import calendars_of, preview, why_not
+from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
 from tickwork.api.places import fields_under
@@ -203,9 +203,13 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     job = registering.get_job(call.ports, call.path["job_id"])
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
-    shown = preview(schedule, calendars_of(call.ports, call.actor, schedule, job.team), after_ms, call.query.count)
+    job = replace(job, calendars=calendars_of(call.ports, call.actor, schedule, job.team))
+    shown = preview(schedule, job.calendars, after_ms, call.query.count)
     for row in shown["occurrences"]:
-        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, parse_iso(row["scheduled_at"]))))) or None
+        at_ms = parse_iso(row["scheduled_at"])
+        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms)))) or None
+        if (deadline := start_by(job, schedule, at_ms)) is not None:
+            row["start_by"] = deadline
     return 200, shown
 
 

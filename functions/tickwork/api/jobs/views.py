@@ -56,7 +56,10 @@ def catch_up_shown(catch_up: CatchUp) -> CatchUpShown:
 def _next(job: Job) -> NextShown | None:
     if job.next is None:
         return None
-    return {"scheduled_at": iso(job.next.scheduled_at_ms), "fire_at": iso(job.next.fire_at_ms)}
+    upcoming: NextShown = {"scheduled_at": iso(job.next.scheduled_at_ms), "fire_at": iso(job.next.fire_at_ms)}
+    if job.work.start_within_s:
+        upcoming["start_by"] = iso(job.next.fire_at_ms + job.work.start_within_s * SECOND_MS)
+    return upcoming
 
 
 def _last(job: Job) -> LastShown | None:

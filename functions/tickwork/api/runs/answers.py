@@ -86,6 +86,8 @@ class RunShown(TypedDict):
     """Why it is to stop, when that was asked for while it ran."""
     reason: str | None
     """Why it ended as it did."""
+    start_by: NotRequired[Second]
+    """By when its first attempt had to start; later, it ends as expired."""
     attempts: list[AttemptShown]
     overlong: NotRequired[OverlongShown]
     put_off: NotRequired[list[PutOffShown]]

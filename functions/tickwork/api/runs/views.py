@@ -46,6 +46,8 @@ def run_view(view: RunView) -> RunShown:
         "reason": run.reason or None,
         "attempts": [_attempt(record) for record in run.attempts],
     }
+    if run.start_by_ms:
+        answer["start_by"] = iso(run.start_by_ms)
     if view.overlong:
         answer["overlong"] = {"running_s": view.overlong.running_s, "usual_s": view.overlong.usual_s}
     if run.put_off:

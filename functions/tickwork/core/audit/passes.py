@@ -13,12 +13,11 @@ from typing import Self
 
 from tickwork.core.instants import DAY_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import BUCKET_S, open_bucket_place
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import PASSES, TIMERS
+from tickwork.core.ledger.tables import PASSES
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Anyway, Delete, Is, Item, Missing, Put, Update, all_of
+from tickwork.core.ledger.writes import Anyway, Delete, Item, Put
 
 AUDITS = {"audited": 300, "audited_hour": 3_600, "audited_day": 86_400}
 """How long after its second a bucket is read again, by the cursor that says how far that was done. The first is longer
@@ -85,17 +84,24 @@ def again_soon(slice_id: str, bucket: int, now_s: int, row: OpenBucket | None = 
     return OpenBucket(slice_id, now_s + (_SOON_S << min(tries, _SOON_DOUBLINGS_MAX)), bucket, since_s, tries + 1)
 
 
-def first_look(slice_id: str, bucket: int, now_s: int) -> OpenBucket:
-    """The row of a bucket that the last audit has found to hold something unended."""
-    return next_look(OpenBucket(slice_id, 0, bucket, _since_s(bucket, now_s)), now_s)
+def first_look(slice_id: str, bucket: int, now_s: int, deadline_s: int = 0) -> OpenBucket:
+    """The row of a bucket that an audit has found to hold something unended: the last one, or the first, when a
+    deadline lies ahead there."""
+    return next_look(OpenBucket(slice_id, 0, bucket, _since_s(bucket, now_s)), now_s, deadline_s)
 
 
-def next_look(row: OpenBucket, now_s: int) -> OpenBucket:
-    """The row of a bucket that still holds something unended: at the next of its looks."""
+def next_look(row: OpenBucket, now_s: int, deadline_s: int = 0) -> OpenBucket:
+    """The row of a bucket that still holds something unended: at the next of its looks, or when the first deadline of
+    what it holds has passed."""
     age_s = now_s - row.since_s
     later_s = (days * DAY_S for days in _LOOKS_DAYS if days * DAY_S > age_s)
     look_at_s = row.since_s + next(later_s, age_s + _LOOK_EVERY_DAYS * DAY_S)
-    return replace(row, look_at_s=look_at_s, tries=0)
+    return at_deadline(row, min(look_at_s, deadline_s or look_at_s))
+
+
+def at_deadline(row: OpenBucket, second: int) -> OpenBucket:
+    """The row of a bucket that is to be read again at this second, all being well."""
+    return replace(row, look_at_s=second, tries=0)
 
 
 def _since_s(bucket: int, now_s: int) -> int:
@@ -140,17 +146,10 @@ def has_expired(run: Run, since_ms: int, now_ms: int) -> bool:
 
 
 def why_expired(work: Work | None) -> str:
-    """Why a run has expired, as far as the ledger knows; None: of a job whose definition cannot be read any more."""
+    """Why it has expired, as far as the ledger knows; None: of a job whose definition cannot be read any more."""
     if work is None or work.url:
         return f"no worker {NOBODY_CAME}"
     return f"no worker of pool {work.pool} that has the handler {work.handler} {NOBODY_CAME}"
-
-
-def expire(run: Run, reason: str, now_ms: int, retention_s: int) -> Update:
-    """End a run that nobody has started, should that still be so (every-end-recorded)."""
-    changes = ended(run.key, lifecycle.after(run.status, lifecycle.EXPIRE), reason, now_ms, retention_s)
-    unstarted = all_of(Is("status", run.status), Missing("attempt"))
-    return Update(TIMERS, run.key.as_item(), unstarted, set=changes)
 
 
 # --- the walk over the definitions ----------------------------------------------------------------------------

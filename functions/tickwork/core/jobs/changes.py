@@ -45,8 +45,9 @@ def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: i
     if before is not None and before != after:
         reason = f"the job was changed (version {changed.version})"
         writes.append(end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s))
-    # The item says whether the definition limits its start: a change of that is a change of the item.
-    if after is not None and (before != after or changed.is_guarded != job.is_guarded):
+    # The item says whether the definition limits its start, and by when: a change of that is a change of the item.
+    same = (changed.is_guarded, changed.work.start_within_s) == (job.is_guarded, job.work.start_within_s)
+    if after is not None and (before != after or not same):
         writes.append(materialise(changed, after, now_ms))
     return tuple(writes)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tickwork.core.ids import shard_of
 from tickwork.core.instants import LATEST_INSTANT_MS
 from tickwork.core.jobs.definitions import ERROR, FINISHED, Job, Next
-from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger import deadlines, lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
@@ -48,11 +48,16 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     scheduled_at_ms = _uncancelled_after(job, schedule, after_scheduled_ms)
     if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
         return None
-    fires_at_ms = scheduled_at_ms
-    if job.tolerance_s:
-        limit_ms = start_limit_ms(schedule, scheduled_at_ms, job.tolerance_s, job.calendars)
-        fires_at_ms = fire_at_ms(job.job_id, scheduled_at_ms, job.tolerance_s, min(limit_ms, LATEST_INSTANT_MS))
+    fires_at_ms = fire_time_ms(job, schedule, scheduled_at_ms)
     return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+
+
+def fire_time_ms(job: Job, schedule: Schedule, scheduled_at_ms: int) -> int:
+    """When an occurrence of a job fires: its nominal instant, and its jitter where it has a tolerance."""
+    if not job.tolerance_s:
+        return scheduled_at_ms
+    limit_ms = start_limit_ms(schedule, scheduled_at_ms, job.tolerance_s, job.calendars)
+    return fire_at_ms(job.job_id, scheduled_at_ms, job.tolerance_s, min(limit_ms, LATEST_INSTANT_MS))
 
 
 def _uncancelled_after(job: Job, schedule: Schedule, after_ms: int) -> int | None:
@@ -112,10 +117,11 @@ def calendars_since(job: Job) -> dict[str, int]:
 def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
     """The pending item of a recurring job's occurrence. It has no time to live while it is pending.
 
-    It carries whether the definition, or a hard calendar, limits its start: a change of the job that adds a limit
-    writes its pending item anew, and one of a calendar marks it (`mark_hard`).
+    It carries whether the definition, or a hard calendar, limits its start, and by when it has to be started: a change
+    of the job that changes either writes its pending item anew, and one of a calendar marks it (`mark_hard`).
     """
-    run = Run(key, created_at_ms=now_ms, guarded=job.is_guarded, hard=job.is_hard)
+    start_by_ms = deadlines.start_by_ms(key, job.work)
+    run = Run(key, created_at_ms=now_ms, guarded=job.is_guarded, start_by_ms=start_by_ms, hard=job.is_hard)
     return Put(TIMERS, run.to_item(), UNSTARTED)
 
 

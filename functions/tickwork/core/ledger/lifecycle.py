@@ -33,7 +33,7 @@ MEANING = {
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
     CANCELLED: "cancelled: before it started, while it waited for a retry, or by its worker when it was asked to",
-    EXPIRED: "not started for so long that it cannot run any more, with the reason",
+    EXPIRED: "not started by its deadline, or for so long that it cannot run any more, with the reason",
     SPENT: "a retry item whose attempt has started, or is no longer wanted",
 }
 ENDED = frozenset({SUCCEEDED, DEAD, SKIPPED, CANCELLED, EXPIRED, SPENT})
@@ -55,6 +55,7 @@ TRANSITIONS = {
     (WAITING, START): RUNNING,
     (WAITING, PUT_OFF): WAITING,
     (WAITING, CANCEL): CANCELLED,
+    (WAITING, EXPIRE): EXPIRED,
     (RUNNING, RECLAIM): RUNNING,
     (RUNNING, HEARTBEAT): RUNNING,
     (RUNNING, HAND_BACK): RUNNING,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NotRequired, TypedDict
 
 from tickwork.core.ids import run_id_of
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import items, lifecycle
 from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
@@ -123,6 +124,8 @@ class Run(Record):
     attempts: tuple[AttemptRecord, ...] = ()
     guarded: bool = False
     """Its definition limits how it may start, so no start may pass without reading it."""
+    start_by_ms: int = 0
+    """Until when its first attempt may start; 0: late beats lost. Set at its birth, and asked in the start's write."""
     hard: bool = False
     """A calendar of its job is `hard`: no start may pass without reading the calendars either. (Then it is guarded.)"""
     stop_at_ms: int = 0
@@ -154,6 +157,11 @@ class Run(Record):
     @property
     def is_recurring(self) -> bool:
         return self.work is None
+
+    @property
+    def start_within_s(self) -> int:
+        """What its deadline is after its time; 0: it has none."""
+        return (self.start_by_ms - self.key.fire_at_ms) // SECOND_MS if self.start_by_ms else 0
 
     @property
     def ended(self) -> bool:

@@ -79,6 +79,8 @@ class Work(Record):
     retry: RetryPolicy = _DEFAULT_RETRY
     max_duration_s: int = 0
     """How long one attempt may take; 0: as long as its worker keeps the lease."""
+    start_within_s: int = 0
+    """How long after its time a run may be started for the first time; 0: late beats lost."""
     idempotency_class: str = KEYED
     sign_off: Mapping[str, str] | None = None
     """Who took it upon them, and why, that an `unsafe` job may be lost."""

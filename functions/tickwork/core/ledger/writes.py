@@ -46,6 +46,14 @@ class Below:
 
 
 @dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The attribute is there and not less than the value."""
+
+    attribute: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class AllOf:
     conditions: tuple[Condition, ...]
 
@@ -62,7 +70,7 @@ class Anyway:
     reason: str
 
 
-type Condition = Absent | Is | Missing | Below | AllOf | AnyOf | Anyway
+type Condition = Absent | Is | Missing | Below | AtLeast | AllOf | AnyOf | Anyway
 
 
 def all_of(*conditions: Condition) -> AllOf:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger import deadlines, lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
@@ -81,8 +81,8 @@ def too_early(request: StartRequest, now_ms: int) -> Declined | None:
 
 
 def first_start(request: StartRequest, now_ms: int) -> Update:
-    """The common case, tried without reading: the run is pending, and nothing limits its start."""
-    pending = all_of(Is("status", lifecycle.PENDING), Missing("guarded"))
+    """The common case, tried without reading: the run is pending, in time, and nothing limits its start."""
+    pending = all_of(Is("status", lifecycle.PENDING), Missing("guarded"), deadlines.in_time(now_ms))
     return Update(TIMERS, request.key.as_item(), pending, set=_started(lifecycle.PENDING, request, 1, 1, now_ms, 0))
 
 
@@ -95,7 +95,7 @@ def decide_start(
     if run.ended:
         return Declined(run.status, discard=True)
     if run.status == lifecycle.PENDING:
-        return _start_first(run, request, work, now_ms)
+        return _start_first(run, request, work, now_ms, retention_s)
     if run.status == lifecycle.WAITING:
         return _start_retry(run, request, work, now_ms, retention_s)
     if run.is_handed_back and run.claim == request.claim:
@@ -108,14 +108,26 @@ def decide_start(
     return _reclaim(run, request, work, now_ms, retention_s)
 
 
-def _start_first(run: Run, request: StartRequest, work: Work, now_ms: int) -> Try:
+def _start_first(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Try:
+    if deadlines.is_too_late(run, now_ms):
+        return _expired(run, now_ms, retention_s)
     changes = _started(run.status, request, 1, 1, now_ms, work.max_duration_s)
-    return Try((Update(TIMERS, run.key.as_item(), Is("status", lifecycle.PENDING), set=changes),))
+    pending = all_of(Is("status", lifecycle.PENDING), deadlines.in_time(now_ms))
+    return Try((Update(TIMERS, run.key.as_item(), pending, set=changes),))
+
+
+def _expired(run: Run, now_ms: int, retention_s: int, *also: Write) -> Try:
+    """Its deadline has passed: it ends here, and its message with it."""
+    why = deadlines.why_too_late(run)
+    return Try((deadlines.expire(run, why, now_ms, retention_s), *also), ends=lifecycle.EXPIRED, reason=why)
 
 
 def _start_retry(run: Run, request: StartRequest, work: Work, now_ms: int, retention_s: int) -> Declined | Try:
     if request.retry is None or request.attempt != run.attempt + 1 or _was_put_off(run, request.retry):
         return Declined(SUPERSEDED, discard=True)
+    if deadlines.is_too_late(run, now_ms):  # it was put off, and has not been started yet
+        spent = end_pending(request.retry, lifecycle.SPEND, "not started in time", now_ms, retention_s)
+        return _expired(run, now_ms, retention_s, spent)
     changes = _started(run.status, request, run.attempt + 1, run.token + 1, now_ms, work.max_duration_s)
     changes |= _first_dispatch(run)
     start = Update(TIMERS, run.key.as_item(), as_read(run), set=changes)

@@ -5,7 +5,7 @@ has not come to its end is explained or repaired (no-lost-timer, every-end-recor
   that the next start records the loss; a waiting run whose retry is gone gets it again.
 - A bucket that cannot be read, or from which something cannot be sent, is put down and read again soon; one that holds
   something unended after the day audit is read again at growing distance until it is closed (core/audit/passes).
-- A run that nobody has started within thirteen days ends as expired.
+- A run that nobody has started by its deadline, or within thirteen days, ends as expired.
 
 The audit's cursors move in the same transaction that puts the rows of what they pass: a crash repeats, never skips.
 """
@@ -53,14 +53,17 @@ _LEDGER_PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a reading of a bucket came to: whether it holds something unended, and whether all of it could be read and
-    sent."""
+    """What a reading of a bucket came to: whether it holds something unended, whether all of it could be read and sent,
+    and when it is to be read again at the latest."""
 
     is_open: bool = False
     is_complete: bool = True
+    deadline_s: int = 0
+    """When the first deadline of a run in it has passed that nobody has started; 0: none lies ahead."""
 
     def __or__(self, other: _Found) -> _Found:
-        return _Found(self.is_open or other.is_open, self.is_complete and other.is_complete)
+        ahead = [second for second in (self.deadline_s, other.deadline_s) if second]
+        return _Found(self.is_open or other.is_open, self.is_complete and other.is_complete, min(ahead, default=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,8 @@ def _audit_some(
         found = _audit_bucket(ports, served, bucket, begin, passed, repairs, counted=counted)
         if not found.is_complete:
             rows.append(passes.again_soon(served.id, bucket, now_s))
-        elif found.is_open and cursor == LAST_AUDIT:
-            rows.append(passes.first_look(served.id, bucket, now_s))
+        elif (found.is_open and cursor == LAST_AUDIT) or (found.deadline_s and cursor == FIRST_AUDIT):
+            rows.append(passes.first_look(served.id, bucket, now_s, found.deadline_s))
         if end.is_over:
             break
     repairs.left_open += len(rows)
@@ -209,10 +212,11 @@ def _audit_page(
     if not unended:
         return _Found()
     unsent_before = repairs.unsent
+    unended, deadline_s = mending.end_too_late(ports, unended, repairs)
     if expiring_since_s is not None:
         unended = mending.expire_unstarted(ports, unended, expiring_since_s, repairs)
     mending.mend(ports, unended, repairs, rows)
-    return _Found(is_open=bool(unended), is_complete=repairs.unsent == unsent_before)
+    return _Found(bool(unended), repairs.unsent == unsent_before, deadline_s)
 
 
 # --- what earlier audits have left open -----------------------------------------------------------------------
@@ -246,6 +250,8 @@ def _look_at(ports: Ports, served: _Slice, row: OpenBucket, repairs: Repairs) ->
     if not found.is_complete:
         writes.append(passes.put_row(passes.again_soon(served.id, row.bucket, now_s, row)))
     elif found.is_open and served.lease.audited_day >= begin:  # else the audits that are to come look at it
-        writes.append(passes.put_row(passes.next_look(row, now_s)))
+        writes.append(passes.put_row(passes.next_look(row, now_s, found.deadline_s)))
+    elif found.deadline_s:
+        writes.append(passes.put_row(passes.at_deadline(row, found.deadline_s)))
     repairs.left_open += len(writes) - 1
     commit(ports, *writes)

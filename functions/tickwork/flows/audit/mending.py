@@ -13,7 +13,7 @@ from tickwork.core.dispatch import set_aside
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger import ends, lifecycle
+from tickwork.core.ledger import deadlines, ends, lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.messages import ReadyMessage
@@ -122,17 +122,36 @@ def mark_ends(ports: Ports, items: Sequence[Item]) -> None:
             ports.signals.log("bad_end_marked", ref=key.ref, status=item["status"])
 
 
+def end_too_late(ports: Ports, unended: Sequence[Item], repairs: Repairs) -> tuple[list[Item], int]:
+    """End what nobody has started by its deadline. What is left of the items, and the second after which the first of
+    their deadlines has passed that lie ahead; 0: there is none."""
+    now_ms = ports.clock.now_ms()
+    left: list[Item] = []
+    looks: list[int] = []
+    for item in unended:
+        run = _unstarted(item) if "start_by_ms" in item else None
+        if run is None or not deadlines.is_too_late(run, now_ms - deadlines.GRACE_MS) or _is_next(ports, run.key):
+            left.append(item)
+            looks += [look_s] if run is not None and (look_s := deadlines.look_again_s(run, now_ms)) else []
+            continue
+        why = deadlines.why_too_late(run)
+        if isinstance(commit(ports, deadlines.expire(run, why, now_ms, ports.layout.retention_s)), Committed):
+            repairs.expired += 1
+            finishing.note_end(ports, run.key, lifecycle.EXPIRED, why, now_ms)
+    return left, min(looks, default=0)
+
+
 def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repairs: Repairs) -> list[Item]:
     """End what nobody has started for too long; what is left of the items."""
     now_ms = ports.clock.now_ms()
     left: list[Item] = []
     for item in unended:
-        run = _run_of(item)
+        run = _unstarted(item)
         if run is None or not passes.has_expired(run, since_s * SECOND_MS, now_ms) or _is_next(ports, run.key):
             left.append(item)
             continue
         why = passes.why_expired(_readable_work(ports, run))
-        if isinstance(commit(ports, passes.expire(run, why, now_ms, ports.layout.retention_s)), Committed):
+        if isinstance(commit(ports, deadlines.expire(run, why, now_ms, ports.layout.retention_s)), Committed):
             repairs.expired += 1
             note_teams(ports, [run.key.team])
             ports.signals.count("runs.expired_total", team=run.key.team)
@@ -148,9 +167,10 @@ def _readable_work(ports: Ports, run: Run) -> Work | None:
         return None
 
 
-def _run_of(item: Item) -> Run | None:
-    """The run of a pending item; None of a retry, and of what cannot be read (which is told when it is mended)."""
-    if "run_ref" in item or item.get("status") != lifecycle.PENDING:
+def _unstarted(item: Item) -> Run | None:
+    """The run of an item that nobody has started; None of a retry, and of what cannot be read (which is told when it is
+    mended)."""
+    if "run_ref" in item or "attempt" in item or item.get("status") not in (lifecycle.PENDING, lifecycle.WAITING):
         return None
     try:
         return Run.from_item(item)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tickwork.core.access import pools, teams
+from tickwork.core.access.diffs import told
 from tickwork.core.access.entries import Head, kind_of, number_in
+from tickwork.core.instants import LATEST_INSTANT_MS, iso
 from tickwork.core.ledger.keys import ALL_ENTRIES, entry_stream
 from tickwork.core.ledger.tables import (
     AUDIT,
@@ -140,14 +142,30 @@ def _check_thing(ports: Ports, item: Item, stream: str, found: Verified) -> None
         found.find(
             HEAD, key | {"place": str(page.items[0]["place"])}, "there is an entry behind the head that it carries"
         )
-    version, told = number_in(item, "version"), number_in(at_head, "version")
-    if told and version.__class__ is not item.get("version").__class__:
+    version, at_version = number_in(item, "version"), number_in(at_head, "version")
+    if at_version and version.__class__ is not item.get("version").__class__:
         found.find(UNRECORDED, at_head, "it has no version any more: a hand has taken it")
-    elif told and version > told:
-        detail = f"no entry says of the changes from version {told} to {version}: an older version of the"
+    elif at_version and version > at_version:
+        detail = f"no entry says of the changes from version {at_version} to {version}: an older version of the"
         found.find(UNRECORDED, at_head, f"{detail} service, or a hand, has made them")
-    if item.get("revoked_at_ms") and at_head.get("action") != "key.revoked":
-        found.find(UNRECORDED, at_head, "no entry says who revoked it: an older version of the service, or a hand, has")
+    if kind_of(stream) == "key":
+        _check_key(item, page.items, at_head, found)
+
+
+def _check_key(item: Item, entries: Sequence[Item], at_head: Item, found: Verified) -> None:
+    """A key is revoked or is not, and else stays as it was made: it has no version that would tell."""
+    if bool(item.get("revoked_at_ms")) != (at_head.get("action") == "key.revoked"):
+        detail = "no entry says who revoked it, or made it valid again: an older version of the service, or a hand, has"
+        found.find(UNRECORDED, at_head, detail)
+    made = next((entry for entry in entries if entry.get("action") == "key.created"), None)
+    said = made.get("changes") if made else None
+    if not made or not isinstance(said, Mapping):
+        return
+    stands = {"role": item.get("role"), "pools": item.get("pools") or None}
+    stands["expires_at"] = iso(max(0, min(number_in(item, "ends_at_ms"), LATEST_INSTANT_MS)))
+    changed = [name for name, value in stands.items() if [None, told(value)] != said.get(name, [None, None])]
+    if changed:
+        found.find(UNRECORDED, made, f"no entry says who has changed its {', '.join(changed)}: a hand has")
 
 
 def _without_head(item: Item, last: Item, found: Verified) -> None:

@@ -6,6 +6,7 @@ has become of its job since. Most are the job's present one, and cost no read be
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,15 +38,20 @@ def work_of(ports: Ports, run: Run) -> Work | None:
 def definition_at(ports: Ports, job_id: str, version: int) -> JobVersion | None:
     """The definition that a job had at a version, if it has been replaced since and is still kept."""
     found: JobVersion | None = None
+    for row in _replaced(ports, job_id):
+        # A name whose tombstone has expired counts from 1 again: it is the latest of a number that is meant.
+        found = row if row.was_in_force_at(version) else found
+    return found
+
+
+def _replaced(ports: Ports, job_id: str) -> Iterator[JobVersion]:
+    """The definitions that a job had, the oldest first."""
     read = 0
     for page in pages(ports, JOB_VERSIONS, job_id, "", "~", limit=VERSIONS_PAGE):
-        rows = [JobVersion.from_item(item) for item in page.items]
-        # A name whose tombstone has expired counts from 1 again: it is the latest of a number that is meant.
-        found = next((one for one in reversed(rows) if one.was_in_force_at(version)), found)
-        read += len(rows)
+        yield from map(JobVersion.from_item, page.items)
+        read += len(page.items)
         if read >= VERSIONS_READ_MAX:
-            break
-    return found
+            return
 
 
 def job_at(ports: Ports, job_id: str, version: int) -> Job:
@@ -64,8 +70,9 @@ def job_at(ports: Ports, job_id: str, version: int) -> Job:
             remedy="a definition is kept for the retention time and 90 days after it was replaced; see GET /audit",
         )
     as_defined = replace(job, **items.values_of(defined, Definition))
-    # A mark that was set later holds for what is shown of earlier: it was as secret then.
-    marks = sorted({*defined.work.secret_fields, *job.work.secret_fields})
+    # A mark that was set later holds for what is shown of earlier, for it was as secret then; also when it is gone.
+    later = (one.work.secret_fields for one in _replaced(ports, job_id) if one.version >= version)
+    marks = sorted({*defined.work.secret_fields, *job.work.secret_fields}.union(*later))
     as_defined = replace(as_defined, work=replace(defined.work, secret_fields=tuple(marks)))
     gone: dict[str, Any] = {"next": None, "last": None, "pauses": (), "cancelled": (), "reason": None}
     return replace(as_defined, version=version, status=REPLACED, **gone)

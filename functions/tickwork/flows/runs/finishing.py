@@ -99,6 +99,9 @@ def note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int
         ports.signals.log("unsafe_run_not_repeated", ref=key.ref, reason=reason)
     if status == lifecycle.DEAD:
         ports.signals.count("runs.dead_lettered_total", team=key.team)
+    if status == lifecycle.EXPIRED:
+        ports.signals.count("runs.too_late_total", team=key.team)
+        ports.signals.log("run_too_late", ref=key.ref, run_id=key.run_id, why=reason)
     note_teams(ports, [key.team])
     note_outcome(ports, key, status, now_ms)
 

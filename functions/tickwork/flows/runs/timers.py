@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tickwork.core.errors import AlreadyExists, InvariantViolated, NotFound, Throttled, TooLate, WorldError
 from tickwork.core.ids import one_shot_name, shard_of
 from tickwork.core.instants import SECOND_MS, second_of
-from tickwork.core.ledger import lifecycle, pending
+from tickwork.core.ledger import deadlines, lifecycle, pending
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run, Stands
 from tickwork.core.ledger.tables import TIMERS
@@ -150,7 +150,15 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
     expires_at_s = key.fire_second + ports.layout.retention_s + PAYLOAD_KEPT_S
     work = keep_payload(ports, timer.work, key.job_id, 1, expires_at_s)
     by = ports.acting.by
-    run = Run(key, work=work, created_at_ms=now_ms, guarded=work.is_guarded, created_by=by, stands_for=timer.stands_for)
+    run = Run(
+        key,
+        work=work,
+        created_at_ms=now_ms,
+        guarded=work.is_guarded,
+        start_by_ms=deadlines.start_by_ms(key, work),
+        created_by=by,
+        stands_for=timer.stands_for,
+    )
     writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
     if timer.client_key is not None:
         writes.append(claim(timer.asked, key, ports.layout.retention_s))
