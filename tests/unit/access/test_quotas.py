@@ -11,15 +11,19 @@ from benchmarks.quotas import COUNTERS, Site, create, storm
 from tests.support.fakes import FakePager, KeptSignals, fake_ports
 from tests.support.faults import Countdown, Killed
 from tests.support.http import ApiUnderTest
+from tickwork.api.gate import KeyGate
 from tickwork.core.access import holdings, pacing
+from tickwork.core.access.actors import LOCAL
 from tickwork.core.errors import QuotaExceeded, Throttled
 from tickwork.core.instants import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from tickwork.core.ledger.tables import RESOURCES, TEAMS, TIMERS
+from tickwork.core.ledger.tables import JOBS, RESOURCES, TEAMS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Item, Put
-from tickwork.flows.access import quotas
+from tickwork.flows.access import keys, quotas
+from tickwork.flows.access.keys import Wanted
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.windows import run_window
+from tickwork.flows.runs import timers
 from tickwork.flows.runs.admitting import let_in
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import PUSH_POOL, Layout, Ports
@@ -190,6 +194,18 @@ def test_of_a_batch_of_two_teams_each_has_its_own_quota() -> None:
     batch = {"timers": [TIMER, TIMER | {"team": "shop"}, TIMER, TIMER | {"team": "shop"}]}
     _, answer = world.api.call("POST", "/timers:batch", batch)
     assert [one["created"] for one in answer["timers"]] == [True, True, False, True]
+
+
+def test_a_team_with_a_key_is_held_to_its_quotas_behind_its_wall() -> None:
+    world = World(creates_per_s=9, pending_timers=2)
+    _, text = keys.create_key(world.ports, Wanted("payments", "owner", world.ports.clock.now_ms() + DAY_MS), LOCAL)
+    owner = ApiUnderTest(world.ports, KeyGate())
+    owner.headers = {"authorization": f"Bearer {text}"}
+    assert [owner.call("POST", "/timers", TIMER)[0] for _ in range(3)] == [201, 201, 429]
+    assert owner.call("GET", "/teams/payments")[1]["used"]["pending_timers"] == 2
+    signals = world.ports.signals
+    assert isinstance(signals, KeptSignals)
+    assert signals.counts["quotas.not_counted_total"] == 0
 
 
 def test_a_repeated_request_gets_its_first_answer_whatever_the_quota_says() -> None:
@@ -397,6 +413,34 @@ def _is_counter(what: Any) -> bool:
     return what in (RESOURCES, TEAMS) or any(write.table in (RESOURCES, TEAMS) for write in writes)
 
 
+def test_a_cancellation_that_dies_before_it_gives_back_is_finished_by_its_repeat() -> None:
+    world = World(pending_timers=2)
+    made = world.ok(world.timer())["timer_id"]
+    doomed = Countdown(world.another_process(), world.tables, 1)
+    with pytest.raises(Killed):
+        timers.cancel_timer(doomed.ports, made)
+    assert world.ok(world.api.call("GET", f"/timers/{made}"))["status"] == "cancelled"
+    assert world.counter()["timers"] == 1
+    world.ok(world.api.call("DELETE", f"/timers/{made}"))
+    assert world.counter()["timers"] == 0
+
+
+def test_what_a_busy_table_has_kept_from_being_tried_is_not_counted() -> None:
+    world = World(pending_timers=9)
+    broken = Countdown(world.another_process(), world.tables, -1)
+
+    def busy(called: str, *arguments: Any) -> None:
+        if called == "commit" and any(write.table is TIMERS for write in arguments[0]):
+            raise Throttled("slow down")
+
+    broken.store.before = busy
+    new = [NewTimer("payments", world.ports.clock.now_ms() + DAY_MS, Work("default", "h"))] * 4
+    let = [one for one in let_in(broken.ports, new).fates if isinstance(one, NewTimer)]
+    fates = timers.create_each(broken.ports, let)
+    assert [isinstance(fate, timers.NotTried) for fate in fates] == [False, True, True, True]
+    assert world.counter()["timers"] == 1  # whether the first was created its caller cannot tell: its week's end does
+
+
 # --- jobs and keys ----------------------------------------------------------------------------------------------
 
 
@@ -422,6 +466,20 @@ def test_jobs_are_counted_with_those_that_were_there_and_deleting_one_makes_room
     assert world.api.call("POST", "/jobs", job("e"))[0] == 429
 
 
+def test_the_same_job_from_two_processes_at_once_is_one_job_also_where_there_is_room_for_one() -> None:
+    world = World(jobs=1)
+    other = Countdown(world.another_process(), world.tables, -1)
+
+    def first(called: str, *arguments: Any) -> None:
+        if called == "commit" and any(write.table is JOBS for write in arguments[0]):
+            other.store.before = lambda *_: None
+            world.ok(world.api.call("POST", "/jobs", job("a")))
+
+    other.store.before = first
+    assert ApiUnderTest(other.ports).call("POST", "/jobs", job("a"))[0] == 200
+    assert world.used()["jobs"] == 1
+
+
 def test_jobs_are_counted_anew_each_day() -> None:
     world = World(jobs=5)
     world.ok(world.api.call("POST", "/jobs", job("a")))
@@ -432,6 +490,10 @@ def test_jobs_are_counted_anew_each_day() -> None:
     world.ports.clock.sleep_ms(DAY_MS)
     assert world.api.call("POST", "/jobs", job("b"))[0] == 201
     assert world.used()["jobs"] == 2
+    world.ok(world.api.call("DELETE", "/jobs/payments:a"))
+    world.ports.clock.sleep_ms(DAY_MS)
+    assert world.api.call("POST", "/jobs", job("c"))[0] == 201
+    assert world.used()["jobs"] == 2  # what is deleted is in the index for a month
 
 
 def test_valid_keys_are_counted_and_one_is_rotated_at_the_quota() -> None:
@@ -511,3 +573,57 @@ def test_a_refusal_says_what_it_says_again() -> None:
     again = first.again()
     assert again is not first
     assert (again.detail, again.remedy, again.limit, again.value) == (first.detail, first.remedy, "jobs", 5)
+
+
+# --- what processes have of each other --------------------------------------------------------------------------
+
+
+def _busy(site: Site, process: int, rate: int, seconds: int) -> None:
+    """One process creates so many a second, evenly, until it borrows."""
+    for _ in range(seconds):
+        for _ in range(rate):
+            site.create(process)
+            site.passes_s(0.9 / rate)
+        site.passes_s(0.1)
+
+
+def _to_a_window(site: Site) -> None:
+    now_s = site.clock.at_ms // SECOND_MS
+    site.passes_s(pacing.WINDOW_S - now_s % pacing.WINDOW_S)
+
+
+def test_what_is_lent_to_one_process_is_not_given_out_to_others() -> None:
+    site = Site(4, creates_per_s=100)
+    _to_a_window(site)
+    _busy(site, 0, 60, 6)
+    window = site.tables.get(RESOURCES, pacing.window_key("payments", site.clock.at_ms // SECOND_MS)) or {}
+    assert 60 <= window["lent"] <= 70
+    for _ in range(2):
+        made = sum(site.create(number % 4) for number in range(800))
+        assert 95 <= made <= 100 + 4 * pacing.free(100)
+        site.passes_s(1)
+    made = sum(site.create(number % 4) for number in range(800))
+    assert 95 <= made <= 105
+
+
+def test_no_more_is_lent_to_all_than_leaves_something_for_who_comes() -> None:
+    site = Site(5, creates_per_s=100)
+    _to_a_window(site)
+    for _ in range(8):
+        for _ in range(12):
+            for process in range(5):
+                site.create(process)
+            site.passes_s(0.9 / 12)
+        site.passes_s(0.1)
+    now_s = site.clock.at_ms // SECOND_MS
+    window = site.tables.get(RESOURCES, pacing.window_key("payments", now_s)) or {}
+    assert 50 <= window["lent"] <= pacing.lendable(100)
+
+
+def test_nobody_is_refused_by_what_others_have_given_back_since() -> None:
+    world = World(pending_timers=1)
+    made = world.ok(world.timer())
+    assert create(other := world.another_process(), "payments") == 0
+    world.ports.clock.sleep_ms(SECOND_MS)
+    world.ok(world.api.call("DELETE", f"/timers/{made['timer_id']}"))
+    assert create(other, "payments") == 1

@@ -23,8 +23,8 @@ WINDOW_S = 20
 it, short enough that what a process that has died has borrowed is missed for seconds only."""
 STRICT_S = 20
 """How long a process goes on asking for each create after it has seen the second's counter run low."""
-TELLS_AFTER = 200
-"""Creates that a process makes before it tells of them: a unit for so many is 0.5% of a create."""
+TELLS_AFTER = 150
+"""Creates that a process makes before it tells of them: a unit for so many is 0.7% of a create."""
 FREE_PARTS, FREE_MIN = 64, 7
 """A process lets a part of the quota through in a second unasked, and some creates at the least: what comes to it by
 chance alone when many processes share a team's creates evenly. Never more than half of the quota."""
@@ -53,6 +53,8 @@ class Pace:
     """What it has borrowed: so many creates in each second of the window."""
     lent: int = 0
     """What all have borrowed, when it asked last."""
+    has_looked: bool = False
+    """At the window's counter: it knows what is lent."""
     is_closed: bool = False
     """Nothing more is lent in this window, so `lent` stays as it is."""
     second: int = -1
@@ -96,6 +98,11 @@ class Lend:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Read the window's counter: what is lent is not to be taken of a second."""
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Tell the window's counter what was made, and let it lend nothing more."""
 
@@ -110,7 +117,13 @@ class Take:
     made: int
 
 
-type Step = Passed | Lend | Close | Take
+type Step = Passed | Look | Lend | Close | Take
+
+
+def first(now_ms: int) -> Pace:
+    """What a process knows that has created nothing yet. As if it had created some, or owed some, by when it begins:
+    processes that begin together are not to tell together, which would look like a flood."""
+    return Pace(untold=now_ms % TELLS_AFTER - TELLS_AFTER // 2)
 
 
 def free(quota: int) -> int:
@@ -165,9 +178,10 @@ def next_step(pace: Pace, quota: int, count: int, now_s: int) -> Step:
     extra = 0 if is_strict else _wanted(pace, quota, count)
     if extra:
         return Lend(extra, max(0, pace.untold))
-    return Take(
-        max(count - unasked, _chunk(pace, quota, is_strict=is_strict)), max(0, pace.made - pace.told - pace.rate)
-    )
+    if not pace.has_looked:
+        return Look()
+    made = max(0, pace.made - pace.told - pace.rate)
+    return Take(max(count - unasked, _chunk(pace, quota, is_strict=is_strict)), made)
 
 
 def _chunk(pace: Pace, quota: int, *, is_strict: bool) -> int:
@@ -245,14 +259,14 @@ def _limit(pace: Pace, quota: int) -> int:
     return quota - pace.lent
 
 
-def learned(pace: Pace, quota: int, step: Lend | Close | Take, item: Item, now_s: int, *, granted: bool) -> Pace:
+def learned(pace: Pace, quota: int, step: Look | Lend | Close | Take, item: Item, now_s: int, *, granted: bool) -> Pace:
     """What a process knows by the counter as it stands after a step, which was granted or not."""
     pace = at(pace, quota, now_s)
     if isinstance(step, Take):
         return _taken(pace, quota, step, whole(item.get("taken", 0)), granted=granted)
     is_closed = bool(item.get("closed"))
-    pace = replace(pace, lent=whole(item.get("lent", 0)), is_closed=is_closed)
-    if isinstance(step, Close) or not granted:
+    pace = replace(pace, lent=whole(item.get("lent", 0)), has_looked=True, is_closed=is_closed)
+    if isinstance(step, Look | Close) or not granted:
         return pace
     made = whole(item.get("made", 0)) - LUMPS * TELLS_AFTER
     if made * 100 > LOW_PERCENT * quota * (now_s % WINDOW_S + 1):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tickwork.core.access import holdings, pacing, teams
 from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.holdings import Held, Plan, Uncounted
-from tickwork.core.access.pacing import Close, Pace, Passed, Step
+from tickwork.core.access.pacing import Close, Lend, Look, Pace, Passed, Take
 from tickwork.core.access.teams import Quotas, Team
 from tickwork.core.errors import QuotaExceeded, WorldError
 from tickwork.core.instants import second_of
@@ -102,8 +102,9 @@ def _paced(ports: Ports, team: str, quota: int, count: int, near: list[Near]) ->
     """How many of so many creates may go on now."""
     paces = _room_for(ports.quota_counts.paces, team)
     for _ in range(ROUNDS_MAX):
-        now_s = second_of(ports.clock.now_ms())
-        step = pacing.next_step(paces.get(team, Pace()), quota, count, now_s)
+        now_ms = ports.clock.now_ms()
+        now_s = second_of(now_ms)
+        step = pacing.next_step(paces.setdefault(team, pacing.first(now_ms)), quota, count, now_s)
         if isinstance(step, Passed):
             paces[team] = step.pace
             if is_near(used := pacing.used(step.pace, quota), quota):
@@ -118,21 +119,19 @@ def _paced(ports: Ports, team: str, quota: int, count: int, near: list[Near]) ->
     return count
 
 
-def _ask(ports: Ports, team: str, quota: int, step: Step, now_s: int) -> None:
+def _ask(ports: Ports, team: str, quota: int, step: Look | Lend | Close | Take, now_s: int) -> None:
     """Ask a counter once. It is not worth patience: a creator waits for it."""
-    assert not isinstance(step, Passed)
-    paces = ports.quota_counts.paces
-    if isinstance(step, Close):
-        standing = ports.store.get(RESOURCES, pacing.window_key(team, now_s))
-        if standing is not None and standing.get("closed"):  # mostly another process was first: a read tells as well
-            pace = paces.get(team, Pace())
-            paces[team] = pacing.learned(pace, quota, step, standing, now_s, granted=False)
-            return
-    result = ports.store.commit([pacing.asking(team, quota, paces.get(team, Pace()), step, now_s)])
-    granted = isinstance(result, Committed)
-    item = (result.item if isinstance(result, Committed) else result.only) or {}
+    paces, granted = ports.quota_counts.paces, False
+    item: Item | None = None
+    if isinstance(step, Look | Close):
+        item = ports.store.get(RESOURCES, pacing.window_key(team, now_s))
+    # Mostly another process was first to close it: a read tells that as well.
+    if not isinstance(step, Look) and not (item or {}).get("closed"):
+        result = ports.store.commit([pacing.asking(team, quota, paces.get(team, Pace()), step, now_s)])
+        granted = isinstance(result, Committed)
+        item = result.item if isinstance(result, Committed) else result.only
     # Others may have gone on while we asked: what was learned goes into what is known by now.
-    paces[team] = pacing.learned(paces.get(team, Pace()), quota, step, item, now_s, granted=granted)
+    paces[team] = pacing.learned(paces.get(team, Pace()), quota, step, item or {}, now_s, granted=granted)
 
 
 # --- how much ---------------------------------------------------------------------------------------------------
