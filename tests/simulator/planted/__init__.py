@@ -8,6 +8,7 @@ from tests.simulator.planted import (
     changes,
     creators,
     leases,
+    overlaps,
     promises,
     reconciler,
     rows,
@@ -30,6 +31,7 @@ PLANTED = (
     *rows.BUGS,
     *versions.BUGS,
     *promises.BUGS,
+    *overlaps.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]
