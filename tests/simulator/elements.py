@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulator.zones import CLOCK_CHANGES, ZONES
 from tickwork.core.instants import MINUTE_MS, SECOND_MS, iso
+from tickwork.core.jobs.overlap import ALLOW, SKIP
 from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
 from tickwork.ports import PUSH_POOL
@@ -44,6 +45,8 @@ SHARES: dict[str, float] = {
 _PLAIN_SEEDS = 0.3
 DEADLINES, _DEADLINES_SHARE = "deadlines", 0.15
 """Work that has to start by a time, or not at all. Drawn apart, so that all other seeds keep their histories."""
+OVERLAP, _OVERLAP_SHARE = "overlap", 0.25
+"""Jobs that skip. Drawn apart, too."""
 _START_WITHIN_S = (0, 2, 10, 40)
 _MORE_FREEZES = 4
 _HARD = 0.6
@@ -131,6 +134,18 @@ def with_deadlines(rng: Random, shape: Shape) -> Shape:
         return shape
     shape = _each_work(shape, lambda work: replace(work, start_within_s=rng.choice(_START_WITHIN_S)))
     return replace(shape, elements=shape.elements | {DEADLINES})
+
+
+def with_overlap(rng: Random, shape: Shape) -> Shape:
+    """In some seeds most jobs skip what would run beside another run of theirs, and some change their minds."""
+    if rng.random() >= _OVERLAP_SHARE:
+        return shape
+
+    def skipping(job: JobPlan) -> JobPlan:
+        changes = tuple(replace(one, overlap=rng.choice(("", SKIP, ALLOW))) for one in job.changes)
+        return replace(job, overlap=rng.choice((SKIP, SKIP, SKIP, ALLOW)), changes=changes)
+
+    return replace(_each_job(shape, skipping), elements=shape.elements | {OVERLAP})
 
 
 def pools_of(elements: frozenset[str]) -> tuple[str, ...]:

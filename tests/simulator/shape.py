@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines
+from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines, with_overlap
 from tests.simulator.parts import PENDING_ISOLATION
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.jobs.overlap import ALLOW
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.ports import Layout
 
@@ -67,6 +68,8 @@ class ChangePlan:
     tolerance_s: int
     limited: bool
     resources: tuple[Resource, ...] | None = None
+    overlap: str = ""
+    """Another policy than its job has; empty: the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class JobPlan:
     delete_at_ms: tuple[int, ...]
     changes: tuple[ChangePlan, ...] = ()
     pauses: tuple[PausePlan, ...] = ()
+    overlap: str = ALLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,8 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     elements = draw_elements(apart)
     start_ms = begin_of(apart, elements) or start_ms
     shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
-    return with_deadlines(Random(f"deadlines of {start_ms}"), shape)
+    shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
+    return with_overlap(Random(f"overlap of {start_ms}"), shape)
 
 
 def _plain_shape(rng: Random, start_ms: int) -> Shape:

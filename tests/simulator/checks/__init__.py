@@ -18,6 +18,7 @@ from tests.simulator.checks.deadlines import DeadlineChecks
 from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
+from tests.simulator.checks.overlaps import OverlapChecks
 from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.sight import SightChecks
 from tests.simulator.checks.skips import SkipChecks
@@ -54,6 +55,7 @@ class Checks:
         self.told = Told()
         self.slots = SlotChecks(world)
         self.skips = SkipChecks(world, self.told)
+        self.overlaps = OverlapChecks(world)
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
@@ -93,6 +95,7 @@ class Checks:
         self.chains.settled(process, changes)
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
+        self.overlaps.settled(process, changes)
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)
         self.sight.settled(process, changes)

@@ -8,6 +8,7 @@ from tests.simulator.planted import (
     changes,
     creators,
     leases,
+    overlaps,
     promises,
     reconciler,
     rows,
@@ -32,6 +33,7 @@ PLANTED = (
     *versions.BUGS,
     *promises.BUGS,
     *watched.BUGS,
+    *overlaps.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]
