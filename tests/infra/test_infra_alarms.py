@@ -35,7 +35,7 @@ NOT_ALARMED = {
     "runs.attempts_gt_1_total": "retries are asked for by the team",
     "runs.put_off_total": "waits as its team asked for, and its record says until when",
     "runs.too_late_total": "the team's: its deadline has passed, which is what it asked for",
-    "quotas.not_counted_total": "lets everything through; a table that stays throttled is told by the calls that need it",
+    "quotas.not_counted_total": "lets everything through; a table that stays throttled is told by calls that need it",
     "runs.timed_out_total": "ends as a failure, which is retried or dead",
     "runs.payload_lost_total": "ends as a failure, and the run is dead",
     "runs.dead_lettered_total": "the team's: its handler fails",
