@@ -60,6 +60,8 @@ class RowChecks:
                     self._set.setdefault(process, set()).add(after["slice"])
             elif table is SET_ASIDE and after is not None:
                 touched.add(after["slice"])
+                if before is not None and before["next_try_s"] == after["next_try_s"]:
+                    continue  # it was set by another's clock
                 distance_s = after["next_try_s"] - process.latest_ms() // SECOND_MS
                 if distance_s > _DISTANCE_S[str(after["who"]).partition("#")[0]] + 1:
                     what = f"{process.name} has {after['who']} of {after['slice']} wait {distance_s} s for a try"
