@@ -18,7 +18,7 @@ from tickwork.core.errors import QuotaExceeded, Throttled
 from tickwork.core.instants import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.tables import JOBS, RESOURCES, TEAMS, TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Anyway, Item, Put
+from tickwork.core.ledger.writes import Anyway, Committed, Item, Put
 from tickwork.flows.access import keys, quotas
 from tickwork.flows.access.keys import Wanted
 from tickwork.flows.audit.reconciling import reconcile
@@ -634,6 +634,14 @@ def test_no_more_is_lent_to_all_than_leaves_something_for_who_comes() -> None:
     now_s = site.clock.at_ms // SECOND_MS
     window = site.tables.get(RESOURCES, pacing.window_key("payments", now_s)) or {}
     assert 50 <= window["lent"] <= pacing.lendable(100)
+
+
+def test_of_two_that_would_borrow_at_once_what_is_left_one_does() -> None:
+    tables = MemoryStore()
+    wish = pacing.asking("payments", 100, pacing.Pace(), pacing.Lend(40, 0), 1_000)
+    assert [isinstance(tables.commit([wish]), Committed) for _ in range(2)] == [True, False]
+    rest = pacing.asking("payments", 100, pacing.Pace(), pacing.Lend(30, 0), 1_000)
+    assert [isinstance(tables.commit([rest]), Committed) for _ in range(2)] == [True, False]
 
 
 def test_nobody_is_refused_by_what_others_have_given_back_since() -> None:
