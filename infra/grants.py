@@ -62,7 +62,7 @@ class Grants:
 API = Grants(
     tables={
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
-        JOBS: (GET, GET_MANY, PUT, UPDATE),
+        JOBS: (GET, GET_MANY, PUT, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, PUT, UPDATE),
         LEASES: (GET, PUT, UPDATE),
         CLIENT_KEYS: (GET_MANY, PUT),
@@ -102,6 +102,7 @@ SCANNER = Grants(
         RESOURCES: (DELETE,),
         TEAMS: (GET_MANY,),
     },
+    indexes={(TIMERS, BY_JOB): (QUERY,)},
     ticks=(URL, SEND, HIDE, *CONSUME),
     ready=(URL, SEND),
 )
@@ -119,7 +120,7 @@ RECONCILER = Grants(
         AUDIT: (GET_MANY, PUT),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE),
     },
-    indexes={(AUDIT, ENTRIES_BY_TEAM): (QUERY,)},
+    indexes={(AUDIT, ENTRIES_BY_TEAM): (QUERY,), (TIMERS, BY_JOB): (QUERY,)},
     ticks=(URL, SEND),
     ready=(URL, SEND),
 )
@@ -134,6 +135,7 @@ PUSHER = Grants(
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),
         TEAMS: (GET, GET_MANY, PUT, UPDATE),
     },
+    indexes={(TIMERS, BY_JOB): (QUERY,)},
     ticks=(URL, SEND),
     ready=(URL, SEND),
     pushed=(HIDE, *CONSUME),

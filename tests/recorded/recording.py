@@ -44,7 +44,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 14
+VERSION = 15
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -198,6 +198,7 @@ def _jobs(world: World) -> None:
         _new(world, "several", union, Work("default", "job")),
         _new(world, "once", {"at": "2026-10-30T00:00:30Z"}, Work("default", "job")),
         _new(world, "gone", every_hour, Work("default", "job")),
+        _new(world, "alone", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="skip"),
         _new(world, "parked", every_hour, Work("default", "job")),
     ):
         registering.create_job(world.ports, new)

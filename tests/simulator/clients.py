@@ -15,7 +15,7 @@ from tickwork.core.errors import CallerError, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
@@ -40,8 +40,10 @@ _PAUSE_ENDS_MS = 5 * SECOND_MS
 def request(world: World, call: Callable[[Process], None], *, again: bool, ask: Ask | None = None) -> None:
     """One client: a call, and the same call again when no answer came in time."""
     answered = [False]
+    earlier: list[Process] = []
 
     def body(process: Process) -> None:
+        earlier.append(process)
         try:
             call(process)
         except WorldError as error:
@@ -54,8 +56,10 @@ def request(world: World, call: Callable[[Process], None], *, again: bool, ask: 
             return
         except CallerError as error:
             world.seen[f"told {type(error).__name__}"] += 1
+            earlier.clear()  # it is told what stands in its way, and nothing of its earlier tries
         answered[0] = True
         world.checks.answered(process)
+        world.checks.cursors.answered_for(process, earlier)
 
     def attempt(tries: int) -> None:
         if answered[0] or tries > _TRIES_MAX:
@@ -124,6 +128,7 @@ def create_job(world: World, plan: JobPlan, fingerprint: str = "same") -> None:
     def call(process: Process) -> None:
         schedule = parse_schedule(plan.schedule, now_ms=process.now_ms(), job_id=f"{plan.team}:{plan.name}").spec
         new = NewJob(plan.team, plan.name, schedule, work, plan.tolerance_s, plan.catch_up, fingerprint)
+        new = replace(new, overlap=plan.overlap)
         _, is_new = registering.create_job(process.ports, new)
         _acknowledge(world, ask)
         world.seen["job created" if is_new else "job existed"] += 1
@@ -152,8 +157,8 @@ def change_job(world: World, plan: JobPlan, change: ChangePlan) -> None:
         if change.resources is not None:
             work = replace(work, resources=change.resources)
         work = _saying(work, "change", change.at_ms)
-        what = f"change of {change.at_ms}"
-        new = NewJob(plan.team, plan.name, schedule, work, change.tolerance_s, plan.catch_up, what)
+        what, overlap = f"change of {change.at_ms}", change.overlap or plan.overlap
+        new = NewJob(plan.team, plan.name, schedule, work, change.tolerance_s, plan.catch_up, what, overlap=overlap)
         changing.update_job(process.ports, job_id, versions[0], lambda _: new)
         _acknowledge(world, ask)
         world.seen["job changed"] += 1
@@ -203,7 +208,11 @@ def cancel_run(world: World) -> None:
     if not items:
         return
     chosen = world.rng.choice(sorted(items, key=lambda item: (item["pk"], item["sk"]))[-6:])
-    key = parse_ledger_key(chosen["pk"], chosen["sk"])
+    cancel_one(world, parse_ledger_key(chosen["pk"], chosen["sk"]))
+
+
+def cancel_one(world: World, key: LedgerKey) -> None:
+    """Cancel a run, and repeat it while nobody answers."""
 
     def call(process: Process) -> None:
         cancelled = cancelling.cancel_run(process.ports, key, "not today")

@@ -130,6 +130,6 @@ OUTCOMES = {
     "RUN": lambda one: one["occurrence"],
     "REPLAYED": lambda one: "yes" if one["replayed"] else "no",
     "DUE": lambda one: one.get("due_at"),
-    "WHY NOT": lambda one: one.get("reason"),
+    "WHY NOT": lambda one: f"held by {one['held_by']}" if one.get("held_by") else one.get("reason"),
     "RUN ID": lambda one: one["run_id"],
 }

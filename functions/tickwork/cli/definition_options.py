@@ -80,10 +80,17 @@ _JOB = (
     click.option(
         "--catch-up", "policy", type=click.Choice(("latest", "all", "last", "none")), help="After an outage [latest]."
     ),
+    click.option("--overlap", type=click.Choice(("skip", "allow")), help="While another run has not ended [allow]."),
     click.option("--catch-up-last", "last", type=int, metavar="N", help="With --catch-up last: how many."),
     click.option(
         "--max-lateness", "max_lateness_s", type=int, help="Seconds after which an occurrence is missed for good."
     ),
+)
+
+
+_PLAIN_FIELDS = (
+    *("lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
+    *("tolerance_s", "exact_reason", "overlap"),
 )
 
 
@@ -96,9 +103,7 @@ def with_definition_options[Command: Callable[..., None]](command: Command) -> C
 
 def definition_of(options: Mapping[str, Any], *, changes: bool = False) -> dict[str, Any]:
     """The fields of the API that were given. `changes`: of a job that has a schedule; a part of one may stand alone."""
-    body: dict[str, Any] = _given(
-        options, "lease_s", "max_duration_s", "start_within_s", "idempotency_class", "tolerance_s", "exact_reason"
-    )
+    body: dict[str, Any] = _given(options, *_PLAIN_FIELDS)
     parts = {
         "schedule": schedule_of(options, changes=changes),
         "target": _given(options, "pool", "handler", "url", "max_concurrency"),

@@ -8,11 +8,13 @@ from tests.simulator.planted import (
     changes,
     creators,
     leases,
+    overlaps,
     promises,
     reconciler,
     rows,
     slots,
     versions,
+    watched,
     window,
 )
 from tests.simulator.planted.bug import Bug, Patch
@@ -30,6 +32,8 @@ PLANTED = (
     *rows.BUGS,
     *versions.BUGS,
     *promises.BUGS,
+    *watched.BUGS,
+    *overlaps.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

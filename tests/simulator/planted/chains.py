@@ -24,8 +24,8 @@ from tickwork.ports import Ports
 def _next_from_now() -> Sequence[Patch]:
     right = chain.plan_step
 
-    def wrong(job: Any, due: Any, now_ms: int, shards: int) -> Any:
-        step = right(job, due, now_ms, shards)
+    def wrong(job: Any, due: Any, now_ms: int, shards: int, holding: Any) -> Any:
+        step = right(job, due, now_ms, shards, holding)
         return replace(step, next=occurrences.following(job, max(now_ms, due.scheduled_at_ms), shards))
 
     return [(chain, "plan_step", wrong)]

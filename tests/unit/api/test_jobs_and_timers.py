@@ -358,3 +358,41 @@ def test_the_deadline_of_a_job_with_tolerance_counts_from_when_it_fires(api: Api
 
 def _later(instant: str, seconds: int) -> str:
     return iso(parse_iso(instant) + seconds * 1_000)
+
+
+def test_an_occurrence_that_another_run_holds_up_is_skipped_and_says_by_which(api: ApiUnderTest, ports: Ports) -> None:
+    job = create_job(api, overlap="skip", schedule={"rate": "10 seconds"})
+    assert job["overlap"] == "skip"
+    for _ in range(2):
+        move(ports, 10)
+        windows(ports)
+    first = ready(ports)[0]
+    _, listed = api.call("GET", "/jobs/payments:rates/runs", status="skipped")
+    (run,) = listed["runs"]
+    assert (run["reason"], run["held_by"]["run_id"], run["held_by"]["status"]) == (
+        "overlap",
+        first["run_id"],
+        "pending",
+    )
+
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})
+    assert changed["overlap"] == "skip", "what a change leaves out stays"
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})
+    assert changed["overlap"] == "allow"
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})[1]["version"] == 3, "a repeat"
+
+
+def test_a_replay_that_another_run_holds_up_says_by_which(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api, overlap="skip", retry_policy={"max_attempts": 1})
+    move(ports, 10)
+    windows(ports)
+    dead = ready(ports)[0]
+    complete(api, dead["ref"], start(api, dead)["token"], "failed", "boom")
+    move(ports, 10)
+    windows(ports)
+    body = {"team": "payments", "reason": "again", "runs": [dead["ref"]]}
+    _, answer = api.call("POST", "/dead-letters:replay", body)
+    (outcome,) = answer["runs"]
+    holder = ready(ports)[-1]
+    assert (outcome["replayed"], outcome["reason"]) == (False, "held")
+    assert outcome["held_by"] == f"payments:rates@{holder['scheduled_at']}"

@@ -150,6 +150,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         replays=({"by": "a", "reason": "b", "at_ms": 1, "after_attempt": 1, "died_of": "c"},),
         **dict.fromkeys(("attempt", "token", "lease_until_ms", "started_at_ms", "ended_at_ms", "stop_at_ms"), 7),
         handed_back=7,
+        held_by={"run_id": "a", "occurrence": "shop:x@2026-12-01T00:00:00Z", "status": "running"},
         interrupted=2,
         definition=3,
         stands_for=Stands(64, 1_024, "02931"),

@@ -47,6 +47,8 @@ class ReplayedRun(TypedDict):
     replayed: bool
     reason: NotRequired[str]
     """Why it is not replayed."""
+    held_by: NotRequired[str]
+    """`held`: the run of the job that has not ended, beside which its `overlap` lets no other run."""
     due_at: NotRequired[Second]
     """When it is delivered again."""
 

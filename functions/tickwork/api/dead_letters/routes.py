@@ -117,6 +117,8 @@ def _outcome(one: Replayed) -> ReplayedRun:
     }
     if one.refusal:
         answer["reason"] = one.refusal
+        if one.held_by is not None:
+            answer["held_by"] = one.held_by["occurrence"]
     else:
         answer["due_at"] = iso(one.due_ms)
     return answer

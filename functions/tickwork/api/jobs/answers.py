@@ -55,6 +55,8 @@ class JobShown(WorkShown):
     tolerance_s: int
     exact_reason: NotRequired[str]
     catch_up: CatchUpShown
+    overlap: str
+    """What becomes of an occurrence that is due while another run has not ended: `skip` or `allow`."""
     created_at: Moment
     next: NextShown | None
     last: LastShown | None

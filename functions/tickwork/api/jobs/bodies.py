@@ -31,6 +31,8 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
+    overlap: Literal["skip", "allow"] = "allow"
+    """When one is due while another run has not ended: `skip` it, or `allow` both."""
 
 
 class JobChangeIn(Body):
@@ -56,6 +58,7 @@ class JobChangeIn(Body):
     tolerance_s: Any = None
     exact_reason: Any = None
     catch_up: dict[str, Any] | None = None
+    overlap: Any = None
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, but the version."""

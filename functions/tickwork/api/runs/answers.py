@@ -51,6 +51,14 @@ class OverlongShown(TypedDict):
     """How long the job's runs take, at the most; null: none is known to have succeeded."""
 
 
+class HeldByShown(TypedDict):
+    """Of an occurrence that was skipped for `overlap`: the run that had not ended when it was due, and its status."""
+
+    run_id: str
+    occurrence: str
+    status: str
+
+
 class RunShown(TypedDict):
     """What became of an occurrence, or is to become of it."""
 
@@ -90,6 +98,7 @@ class RunShown(TypedDict):
     """By when its first attempt had to start; later, it ends as expired."""
     attempts: list[AttemptShown]
     overlong: NotRequired[OverlongShown]
+    held_by: NotRequired[HeldByShown]
     put_off: NotRequired[list[PutOffShown]]
     replays: NotRequired[list[ReplayShown]]
 

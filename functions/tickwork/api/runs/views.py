@@ -50,6 +50,12 @@ def run_view(view: RunView) -> RunShown:
         answer["start_by"] = iso(run.start_by_ms)
     if view.overlong:
         answer["overlong"] = {"running_s": view.overlong.running_s, "usual_s": view.overlong.usual_s}
+    if run.held_by:
+        answer["held_by"] = {
+            "run_id": run.held_by["run_id"],
+            "occurrence": run.held_by["occurrence"],
+            "status": run.held_by["status"],
+        }
     if run.put_off:
         answer["put_off"] = [_put_off(record) for record in run.put_off]
     if run.replays:

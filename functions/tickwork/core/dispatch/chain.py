@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
+from tickwork.core.jobs.overlap import OVERLAP, Holder, Holding
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import ended
@@ -19,7 +21,7 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
-from tickwork.core.ledger.writes import AllOf, Is, Put, Update, Write, all_of
+from tickwork.core.ledger.writes import AllOf, Check, Is, Item, Put, Update, Write, all_of
 
 OUTAGE_AFTER_MS = 60_000
 """An occurrence later than this was missed in an outage, and the job's catch-up policy decides. Up to here it is
@@ -56,16 +58,18 @@ class Skipped:
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step along the chain: the occurrences that are skipped (the due one first), whether the due one fires,
-    and the one that is pending afterwards (None: the schedule is exhausted)."""
+    and the one that is pending afterwards (None: the schedule is exhausted). `holding`: the runs that held the job, as
+    they were read; None: nothing is put down of them."""
 
     fires: bool
     skipped: tuple[Skipped, ...]
     next: Next | None
+    holding: Holding | None = None
 
 
-def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
-    """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then
-    or because its catch-up policy says so."""
+def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | None = None) -> Step:
+    """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then,
+    because its catch-up policy says so, or because another run holds it. `holding`: None where runs may overlap."""
     is_outage = _is_missed(due, now_ms)
     skipped: list[Skipped] = []
     current: Next | None = due
@@ -77,13 +81,15 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int) -> Step:
             reason: str | None = pause.skip_reason
         else:
             reason = _why_skip(job, current, now_ms, shards, is_outage=is_outage)
+            if reason is None and holding is not None and holding.by is not None:
+                reason = OVERLAP
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
         current = following(job, current.scheduled_at_ms, shards)
     if not skipped:
-        return Step(True, (), following(job, due.scheduled_at_ms, shards))
-    return Step(False, tuple(skipped), current)
+        return Step(True, (), following(job, due.scheduled_at_ms, shards), holding)
+    return Step(False, tuple(skipped), current, holding)
 
 
 def _is_missed(due: Next, now_ms: int) -> bool:
@@ -133,19 +139,48 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
         changes |= ended_attributes(job, passed)
     ahead = [at_ms for at_ms in job.cancelled if at_ms > passed]
     changes |= {"cancelled": ahead} if ahead else {}
-    remove = ("cancelled",) if job.cancelled and not ahead else ()
+    changes |= _holders_after(due, step, passed)
+    gone = {"cancelled"} if job.cancelled and not ahead else set()
+    gone |= {"holders"} if step.holding is not None and job.holders else set()
+    remove = tuple(sorted(gone - changes.keys()))
     writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes, remove=remove)]
     for skipped in step.skipped:
         key = job.occurrence_key(due.cell, skipped.at)
         if key == due:
-            writes.append(end_pending(key, lifecycle.SKIP, skipped.reason, now_ms, retention_s))
+            end = end_pending(key, lifecycle.SKIP, skipped.reason, now_ms, retention_s)
+            writes.append(replace(end, set={**end.set, **_held_by(step, skipped)}))
         else:
             unborn = lifecycle.after(lifecycle.ABSENT, lifecycle.SKIP)
-            end = ended(key, unborn, skipped.reason, now_ms, retention_s)
-            writes.append(Put(TIMERS, Run(key, unborn).to_item() | end, UNSTARTED))
+            why = ended(key, unborn, skipped.reason, now_ms, retention_s) | _held_by(step, skipped)
+            writes.append(Put(TIMERS, Run(key, unborn).to_item() | why, UNSTARTED))
     if step.next is not None:
         writes.append(materialise(job, job.occurrence_key(due.cell, step.next), now_ms))
     return tuple(writes)
+
+
+def _holders_after(due: LedgerKey, step: Step, passed_ms: int) -> Item:
+    """What the job names as its holders after a step. Where not all were found, what they are is looked for again."""
+    if step.holding is None:
+        return {}
+    held = {"held_through_ms": passed_ms} if step.fires or step.holding.is_whole else {}
+    return held | overlap.written((Holder(due),) if step.fires else step.holding.holders)
+
+
+def _held_by(step: Step, skipped: Skipped) -> Item:
+    """Beside the reason, which run it was that held the job."""
+    by = step.holding.by if step.holding is not None else None
+    return {"held_by": dict(by)} if by is not None and skipped.reason == OVERLAP else {}
+
+
+def take_holder(job: Job, run: Run) -> Write:
+    """What a replay of one of the job's runs writes, or asks, beside the run. Where runs may overlap, that they still
+    may: a change of that either comes after it, and finds the run, or before it. Else the run becomes the one that
+    holds the job, by the same compare-and-set by which the next one would fire. (No run holds it: that was read.)"""
+    if job.may_overlap:
+        return Check(JOBS, job.key(), Is("version", job.version))
+    changes = overlap.written((Holder(run.key, len(run.replays) + 1),)) | {"held_through_ms": job.fired_through_ms}
+    unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms))
+    return Update(JOBS, job.key(), unmoved, set=changes)
 
 
 def cancel_next(
@@ -183,10 +218,11 @@ def cancelled_ahead(job: Job) -> list[int]:
 
 
 def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
-    """The job is as it was read, and the occurrence is still its next."""
+    """The job is as it was read, with the runs that hold it, and the occurrence is still its next."""
     return all_of(
         Is("version", job.version),
         Is("status", ACTIVE),
         Is("next_scheduled_at_ms", due.scheduled_at_ms),
         Is("next_fire_at_ms", due.fire_at_ms),
+        *overlap.as_read(job.holders, job.held_through_ms),
     )

@@ -18,6 +18,10 @@ from tickwork.core.ledger.writes import AllOf, Is, Item, Update, Write, all_of
 _TOUCHED = items.attributes_of(Job) - items.attributes_of(Job, KEPT)
 """Attributes that a change of a job's definition writes, or takes away."""
 
+_HOLDERS = ("held_through_ms", "holders")
+"""What a job names while its runs may not overlap. Once they may it goes, for nobody keeps it: should they not again,
+all that it has passed is looked for."""
+
 
 def as_read(job: Job) -> AllOf:
     """Nobody has changed the job, nor moved it along, since it was read."""
@@ -38,7 +42,7 @@ def occurrence_kept(job: Job, now_ms: int) -> Next | None:
 def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: int) -> tuple[Write, ...]:
     """The transaction that turns `job`, as it was read, into `changed`, whose `next` has been chosen."""
     item = {name: value for name, value in changed.to_item().items() if name in _TOUCHED}
-    gone = tuple(sorted(_TOUCHED - item.keys()))
+    gone = tuple(sorted(_TOUCHED - item.keys())) + (_HOLDERS if changed.may_overlap and not job.may_overlap else ())
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=item, remove=gone)]
     writes += versions.replaced(job, changed.work.payload_id, now_ms, retention_s)
     before, after = job.next_key(cell), changed.next_key(cell)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from tickwork.core.ids import job_id_of
+from tickwork.core.jobs.overlap import ALLOW, HOLDERS, SKIP, Holder
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.ledger import items
 from tickwork.core.ledger.items import NOT_STORED, Record, Spelling, Unreadable, always, spelled
@@ -92,6 +93,8 @@ class Definition(Record):
     fingerprint: str = field(default="", metadata={"always": True})
     exact_reason: str = ""
     """Why a cron job has to be exact (T5)."""
+    overlap: str = ALLOW
+    """What becomes of one that is due while another run has not ended. A job that does not say it allows both."""
 
     @property
     def job_id(self) -> str:
@@ -137,6 +140,9 @@ class Job(Definition):
     deleted_at_ms: int = field(default=0, metadata={KEPT: True})
     audit_head: str = ""
     """The last entry of its audit (`access.entries.Head`). Empty: no version that writes entries has changed it yet."""
+    holders: tuple[Holder, ...] = field(default=(), metadata={**spelled(HOLDERS), KEPT: True})
+    held_through_ms: int = field(default=0, metadata={KEPT: True})
+    """The last nominal instant that `holders` knows of (`overlap`); 0: it knows of none."""
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)
@@ -146,6 +152,11 @@ class Job(Definition):
     def is_hard(self) -> bool:
         """Whether one of its calendars, which have been read, is hard: then nothing of it starts in a freeze."""
         return any(calendar.hard for calendar in self.calendars.values())
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether its occurrences fire whatever has become of those before."""
+        return self.overlap != SKIP
 
     @property
     def is_guarded(self) -> bool:

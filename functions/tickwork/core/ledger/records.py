@@ -69,6 +69,14 @@ class PutOffRecord(TypedDict):
     until_ms: int
 
 
+class HeldBy(TypedDict):
+    """The run that held a job when an occurrence was skipped, and its status then."""
+
+    run_id: str
+    occurrence: str
+    status: str
+
+
 @dataclass(frozen=True, slots=True)
 class Stands:
     """What a pending one-shot is counted for in what its team holds: itself, and some that were created before it;
@@ -145,6 +153,8 @@ class Run(Record):
     """Of a one-shot: the actor whose request has created it."""
     cancelled_by: str = ""
     """Of a one-shot that was cancelled before it started: the actor whose request that was."""
+    held_by: HeldBy | None = None
+    """Of an occurrence that was skipped for overlap."""
     stands_for: Stands | None = field(default=None, metadata=spelled(_STANDS))
     """Of a one-shot: what it is counted for, until that is taken back."""
     interrupted: int = 0

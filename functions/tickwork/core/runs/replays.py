@@ -10,7 +10,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import MARK
 from tickwork.core.ledger.records import Retry, Run
 from tickwork.core.ledger.tables import TIMERS
-from tickwork.core.ledger.writes import Absent, Is, Item, Put, Update, all_of
+from tickwork.core.ledger.writes import Absent, Is, Item, Put, Update, Write, all_of
 from tickwork.core.runs.endings import Verdict, as_read, retry_key
 
 REPLAYS_MAX = 10
@@ -22,11 +22,19 @@ NOT_DEAD, TOO_OFTEN = "not_dead", "replayed_too_often"
 
 
 def decide_replay(
-    run: Run, by: str, reason: str, due_ms: int, now_ms: int, *, guarded: bool, definition: int = 0
+    run: Run,
+    by: str,
+    reason: str,
+    due_ms: int,
+    now_ms: int,
+    *,
+    guarded: bool,
+    definition: int = 0,
+    job: tuple[Write, ...] = (),
 ) -> Verdict | str:
     """The writes that have a dead run wait for another attempt at `due_ms`; else why it cannot be replayed.
     `definition`: the version of its job that it is to run by from now on, when that was asked for; `guarded`: whether
-    what it is to do limits its start."""
+    what it is to do limits its start; `job`: what its job asks for before it has another run."""
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
     if len(run.replays) >= REPLAYS_MAX:
@@ -45,7 +53,7 @@ def decide_replay(
         append={"replays": [record]},
     )
     retry = Retry(retry_key(run.key, due_ms, run.attempt + 1), run.key.ref, run.attempt + 1)
-    return Verdict((wait, Put(TIMERS, retry.to_item(), Absent())), status, retry=retry)
+    return Verdict((wait, Put(TIMERS, retry.to_item(), Absent()), *job), status, retry=retry)
 
 
 def is_replayed(run: Run) -> bool:

@@ -14,6 +14,7 @@ from tickwork.core.dispatch import chain, set_aside
 from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError, told_error, told_way
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes, following
+from tickwork.core.jobs.overlap import OVERLAP, Holding
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
@@ -25,6 +26,7 @@ from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Refused, Update, Write
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing, TokenRefused
+from tickwork.flows.dispatch.overlapping import Unheard, holdings
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
 from tickwork.flows.ledger.versions import Versions
@@ -57,8 +59,9 @@ def step_chains(
     batch: list[_Step] = []
     passed: list[_Step] = []
     size = 0
+    held = holdings(ports, {run.key.job_id: jobs[run.key.job_id] for run in runs}.values())
     for run in runs:
-        step = _plan_or_leave(ports, jobs[run.key.job_id], run, fired)
+        step = _plan_or_leave(ports, jobs[run.key.job_id], run, held.get(run.key.job_id), fired)
         if isinstance(step, Run):  # it is not the job's next any more: moved since it was read
             messages += _step_again(ports, run, firing, fired)
             continue
@@ -76,11 +79,16 @@ def step_chains(
     return messages + (_commit_batch(ports, batch, firing, fired) if batch else [])
 
 
-def _plan_or_leave(ports: Ports, job: Job, run: Run, fired: Fired) -> _Step | Run | None:
+def _plan_or_leave(
+    ports: Ports, job: Job, run: Run, holding: Holding | Unheard | None, fired: Fired
+) -> _Step | Run | None:
     """The step of a run; the run itself when it is not its job's next; None when there is nothing to do, or when no
     step can be computed: then the run is left, and costs its own job only."""
+    if isinstance(holding, Unheard):
+        leave_job(ports, run.key, holding.error, fired)
+        return None
     try:
-        step = _plan(ports, job, run)
+        step = _plan(ports, job, run, holding)
     except InvariantViolated:
         raise
     except Exception as error:  # noqa: BLE001 - a stored schedule can be wrong in any way; no port is called here
@@ -106,7 +114,7 @@ def leave_job(ports: Ports, key: LedgerKey, error: Exception, fired: Fired) -> N
     ports.signals.log("job_failed", job_id=key.job_id, ref=key.ref, why=told_error(error), trace=trace)
 
 
-def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
+def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | None:
     """The step for a run of a job as both were read; None when the run is not (any more) the job's next."""
     key, now_ms = run.key, ports.clock.now_ms()
     if job.fired_through_ms >= key.scheduled_at_ms:
@@ -116,11 +124,11 @@ def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
     due = Next(key.scheduled_at_ms, key.fire_at_ms, key.shard)
     try:
         if run.status == lifecycle.PENDING:
-            step = chain.plan_step(job, due, now_ms, ports.layout.shards)
+            step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding)
         else:  # started before it was stepped: it has had its message
             step = chain.Step(False, (), following(job, due.scheduled_at_ms, ports.layout.shards))
     except BadSchedule as error:
-        return _parked(ports, job, run, str(error))
+        return _parked(ports, job, run, holding, str(error))
     writes = chain.step_writes(job, key, step, now_ms, ports.layout.retention_s)
     if step.next is None and (why := ended_attributes(job, key.scheduled_at_ms).get("reason")):
         ports.signals.count("scheduler.jobs_parked_total")
@@ -128,15 +136,18 @@ def _plan(ports: Ports, job: Job, run: Run) -> _Step | None:
     return _Step(run, job, writes, step.fires, len(step.skipped), step.next)
 
 
-def _parked(ports: Ports, job: Job, run: Run, why: str) -> _Step:
+def _parked(ports: Ports, job: Job, run: Run, holding: Holding | None, why: str) -> _Step:
     """The last step of a job whose next occurrence cannot be computed: this one still fires, unless the job was paused
-    then, or it was started before it was stepped. It holds up no other."""
+    then, another run holds it, or it was started before it was stepped. It holds up no other."""
     key = run.key
     park, pause = _park(ports, job, key, why), pause_at(job.pauses, key.scheduled_at_ms)
-    if pause is None or run.status != lifecycle.PENDING:
+    by = holding.by if holding is not None else None
+    if (pause is None and by is None) or run.status != lifecycle.PENDING:
         return _Step(run, job, (park,), run.status == lifecycle.PENDING, 0, None)
     now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
-    skip = end_pending(key, lifecycle.SKIP, pause.skip_reason, now_ms, retention_s)
+    reason = OVERLAP if pause is None else pause.skip_reason
+    skip = end_pending(key, lifecycle.SKIP, reason, now_ms, retention_s)
+    skip = replace(skip, set={**skip.set, "held_by": dict(by)}) if by and pause is None else skip
     return _Step(run, job, (park, skip), False, 1, None)
 
 
@@ -244,7 +255,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         upcoming = job.next_key(run.key.cell)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
-        step = _plan_or_leave(ports, job, run, fired)
+        step = _plan_or_leave(ports, job, run, holdings(ports, [job]).get(job.job_id), fired)
         if step is None:
             return []
         if isinstance(step, Run):

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tickwork.core.dispatch import chain
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second
 from tickwork.core.jobs.definitions import DELETED, Job
+from tickwork.core.jobs.overlap import Holding
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, bad_end_partitions
-from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.records import HeldBy, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import UNSAFE
 from tickwork.core.ledger.writes import Committed
@@ -25,6 +27,7 @@ from tickwork.core.runs.endings import Verdict, retry_key
 from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_replayed
 from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch.overlapping import holding_of
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.merging import Bound, Shown
@@ -35,6 +38,8 @@ from tickwork.ports import Ports
 REPLAY_TRIES_MAX = 3
 OWN, CURRENT = "", "current"
 UNKNOWN, NO_DEFINITION, NO_POOL, BUSY = "unknown", "no_definition", "no_pool", "busy"
+HELD = "held"
+"""Another run of its job has not ended, and two may not overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +85,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one: due at `due_ms`, or why not (`refusal`)."""
+    """What became of one: due at `due_ms`, or why not (`refusal`; `held_by`: which run holds its job)."""
 
     ref: str
     run_id: str
     due_ms: int = 0
     refusal: str = ""
+    held_by: HeldBy | None = None
 
 
 def list_dead(ports: Ports, team: str, wanted: Wanted, *, limit: int, after: EndPlace | None) -> Shown[EndPlace, Run]:
@@ -113,10 +119,11 @@ def replay_runs(ports: Ports, keys: Sequence[LedgerKey], order: Order) -> list[R
 
 
 def _replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tuple[Replayed, LedgerKey | None]:
-    """What became of a run, and its retry item if it waits for one. A busy store fails this run, not its neighbours."""
+    """What became of a run, and its retry item if it waits for one. A busy store fails this run, not its neighbours,
+    and so does another run of its job that cannot be read."""
     try:
         return _try_replay(ports, key, order, due_ms)
-    except WorldError as error:
+    except (WorldError, Unreadable) as error:
         ports.signals.log("replay_busy", ref=key.ref, error=repr(error))
         return Replayed(key.ref, key.run_id, refusal=BUSY), None
 
@@ -133,6 +140,8 @@ def _try_replay(ports: Ports, key: LedgerKey, order: Order, due_ms: int) -> tupl
         if is_same and is_repeat(run, order.by, order.reason):
             return Replayed(key.ref, key.run_id, run.retry_at_ms), None
         verdict = _decide(ports, run, order, due_ms)
+        if isinstance(verdict, Holding):
+            return Replayed(key.ref, key.run_id, refusal=HELD, held_by=verdict.by), None
         if isinstance(verdict, str):
             return Replayed(key.ref, key.run_id, refusal=verdict), None
         creating.prepare_slices(ports, [key])  # of a run that there is: a forged ref must not make cursors
@@ -152,7 +161,7 @@ def _asks_for_the_same(run: Run, order: Order) -> bool:
     return order.definition in (OWN, given)
 
 
-def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
+def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Holding | str:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
     job = None if run.work else read_job(ports, run.key.job_id)
@@ -168,9 +177,19 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | str:
         return UNSAFE
     if not pools.may_aim(ports, run.key.team, work.pool, due_ms):
         return NO_POOL
-    now_ms = ports.clock.now_ms()
+    standing = job if job is not None and job.status != DELETED else None
+    holding = holding_of(ports, standing) if standing is not None else None
+    if holding is not None and holding.by is not None:
+        return holding
     return decide_replay(
-        run, order.by, order.reason, due_ms, now_ms, guarded=work.is_guarded or run.hard, definition=definition
+        run,
+        order.by,
+        order.reason,
+        due_ms,
+        ports.clock.now_ms(),
+        guarded=work.is_guarded or run.hard,
+        definition=definition,
+        job=(chain.take_holder(standing, run),) if standing is not None else (),
     )
 
 

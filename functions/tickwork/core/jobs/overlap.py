@@ -1,0 +1,89 @@
+"""Overlap: what becomes of an occurrence that is due while another run of its job has not ended (F9).
+
+Owns the value that a job keeps of it, and who counts as holding. `holders` are the runs that were dispatched and may
+not have ended, mostly one; `held_through_ms` says up to which nominal instant that is so. Where it is behind what the
+job has passed (under `allow`, by an older version, after a deletion), what lies between has to be looked for. Refuses
+to know how a holder is read. Decision 147; tests/protocol/overlap.py goes through every interleaving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Spelling
+from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.records import HeldBy
+from tickwork.core.ledger.writes import Condition, Is, Item, Missing
+
+ALLOW, SKIP = "allow", "skip"
+"""A policy that a newer version knows is taken for `allow` by this one: late beats lost, and the newer one can tell."""
+
+OVERLAP = "overlap"
+"""Why an occurrence was skipped."""
+
+HOLDERS_MAX = 20
+"""Runs that a job names. Of more that have not ended the oldest are named, and the others are looked for again."""
+
+_LIFE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A run that was dispatched. `life`: how often it was replayed, for one that is replayed while it is the holder is
+    another holder: who has seen it dead must not pass."""
+
+    key: LedgerKey
+    life: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.key.ref}{_LIFE}{self.life}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What the holders of a job were read to be: those that have not ended, and the newest of them, to be named."""
+
+    holders: tuple[Holder, ...] = ()
+    by: HeldBy | None = None
+    is_whole: bool = True
+    """All are among `holders`."""
+
+
+def written(holders: tuple[Holder, ...]) -> Item:
+    """Holders as one text, so that a compare-and-set is one equality."""
+    return {"holders": " ".join(map(str, holders))} if holders else {}
+
+
+def _read(item: Item) -> tuple[Holder, ...]:
+    found = (text.rpartition(_LIFE) for text in item["holders"].split(" "))
+    return tuple(Holder(parse_ref(ref), int(life)) for ref, _, life in found)
+
+
+HOLDERS = Spelling(("holders",), written, _read)
+
+
+def as_read(holders: tuple[Holder, ...], held_through_ms: int) -> tuple[Condition, ...]:
+    """Nobody has put down other holders since they were read."""
+    known = Is("held_through_ms", held_through_ms) if held_through_ms else Missing("held_through_ms")
+    text = written(holders).get("holders")
+    return known, Missing("holders") if text is None else Is("holders", text)
+
+
+def holds(item: Mapping[str, Any] | None, now_ms: int) -> bool:
+    """Whether a run holds its job: dispatched, and not ended. One that is to be cancelled and whose lease has lapsed
+    does not, for nobody begins it again; a record that is gone has ended."""
+    if item is None or item["status"] in lifecycle.ENDED:
+        return False
+    is_given_up = item["status"] == lifecycle.RUNNING and bool(item.get("cancel_requested"))
+    return not (is_given_up and item["lease_until_ms"] + GIVEN_UP_AFTER_MS < now_ms)
+
+
+GIVEN_UP_AFTER_MS = 2_000
+"""So far clocks may differ: who holds a lease by his own clock has stopped by then."""
+
+
+def held_by(holder: Holder, item: Mapping[str, Any]) -> HeldBy:
+    return {"run_id": holder.key.run_id, "occurrence": holder.key.occurrence, "status": str(item["status"])}

@@ -1,0 +1,36 @@
+"""Planted bugs in overlap: who looks at whom, and what a write compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.simulator.planted.bug import Bug, Patch
+from tickwork.core.jobs import overlap
+from tickwork.core.jobs.overlap import Holding
+from tickwork.flows.dispatch import overlapping, stepping
+from tickwork.flows.runs import dead_letters
+
+
+def _steps_do_not_look() -> Sequence[Patch]:
+    return [(stepping, "holdings", lambda _, jobs: {job.job_id: Holding() for job in jobs if not job.may_overlap})]
+
+
+def _replays_do_not_look() -> Sequence[Patch]:
+    return [(dead_letters, "holding_of", lambda *_: None)]
+
+
+def _a_waiting_run_holds_nothing() -> Sequence[Patch]:
+    right = overlap.holds
+    return [(overlap, "holds", lambda item, now_ms: right(item, now_ms) and item["status"] != "waiting")]
+
+
+def _what_allow_has_fired_is_not_looked_for() -> Sequence[Patch]:
+    return [(overlapping, "_passed_unseen", lambda *_: [])]
+
+
+BUGS = (
+    Bug("a step does not look who holds its job", _steps_do_not_look),
+    Bug("a replay does not look who holds its job", _replays_do_not_look),
+    Bug("a run that waits for its retry holds nothing", _a_waiting_run_holds_nothing),
+    Bug("what was fired as allow is not looked for", _what_allow_has_fired_is_not_looked_for),
+)
