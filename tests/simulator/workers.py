@@ -211,7 +211,8 @@ def _step(world: World, ctx: Context, ends_ms: int, takes_ms: int) -> None:
         # It was limited, or is another's by now: then it may have been, of which the run says nothing any more.
         limited = any(item.get("stop_at_ms") or item["token"] > ctx.token for item in items)
         limited |= any(item["status"] != "running" for item in items)  # it was ended for the time it took
-        limited |= "slow_answer" in world.classes  # what is left of a lease counts from when it was asked for
+        # What is left of a lease counts from when it was asked for.
+        limited |= "slow_answer" in world.classes or world.checks.workers.was_slow((ctx.run_id, ctx.token))
         if world.kernel.now_ms + _LAMBDA_SPARE_MS < ends_ms and not limited:
             what = f"{ctx.run_id} was stopped for its lease {ends_ms - world.kernel.now_ms} ms before its function ends"
             world.fail(Violation("bounded-attempts", what))

@@ -24,6 +24,7 @@ _UNDECIDED = frozenset({"busy", "contended", "unreadable"})
 _STALE_MS = 3_000
 """How long it may take to notice: the watch's look, a step of the job."""
 _SOON_MS = 1_000
+_SLOW_MS = 10_000
 _LOSSES = frozenset({"lost", "timed_out", "interrupted"})
 
 type Attempt = tuple[str, int]
@@ -101,6 +102,11 @@ class WorkerChecks:
         left_ms = lease.surely_ms - self._world.kernel.now_ms
         if left_ms > _SOON_MS:
             self._fail("bounded-attempts", f"{attempt} was stopped {left_ms} ms before its lease was over")
+
+    def was_slow(self, attempt: Attempt) -> bool:
+        """Whether the answer that gave the lease had been long on its way, or a later try's."""
+        lease = self._leases.get(attempt)
+        return lease is not None and lease.until_ms - lease.surely_ms > _SLOW_MS
 
     def reports(self, asked: list[dict[str, Any]]) -> None:
         """A worker tells how attempts have ended: only of those that it has not lost."""
