@@ -43,6 +43,8 @@ class WaiterChecks:
             resource = str(row["resource"])
             if was is not None and now is None and "holder" in was:
                 self._freed[process][resource] = self._world.kernel.now_ms
+            elif now is not None and not now.get("woken_at_ms"):
+                self._freed[process].pop(resource, None)  # a call of many has taken the slot again, or waits for it
             if now is not None and now.get("woken_at_ms"):
                 self._woke[process].add(resource)
             if was is not None and now is None and "ref" in was:
