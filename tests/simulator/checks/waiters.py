@@ -32,6 +32,7 @@ class WaiterChecks:
         self._changed: dict[str, deque[tuple[int, Process]]] = defaultdict(lambda: deque(maxlen=_CHANGES_KEPT))
         self._freed: dict[Process, dict[str, int]] = defaultdict(dict)
         self._woke: dict[Process, set[str]] = defaultdict(set)
+        self._cleared: dict[Process, set[str]] = defaultdict(set)
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: rows have come and gone."""
@@ -48,6 +49,7 @@ class WaiterChecks:
             if now is not None and now.get("woken_at_ms"):
                 self._woke[process].add(resource)
             if was is not None and now is None and "ref" in was:
+                self._cleared[process].add(resource)
                 self._check_left(process, was)
             self._changed[resource].append((self._world.kernel.now_ms, process))
 
@@ -97,7 +99,7 @@ class WaiterChecks:
         resource = f"{sk.split('#')[1]}#{name}"
         if resource in self._freed[process] or self._was_changed(process, resource, asked_ms):
             return  # what it has freed itself may be for others
-        if resource in self._woke[process]:
+        if resource in self._woke[process] | self._cleared[process]:
             return  # a place that was left over stood before it, and is gone now: it has called itself
         held = [row for row in self._world.tables.items(RESOURCES) if row["resource"] == resource and "holder" in row]
         mine = f"~wait#{_due_ms(run):013d}#{hashlib.sha256(ref.encode()).hexdigest()[:16]}"
