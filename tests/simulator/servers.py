@@ -114,6 +114,10 @@ def work(world: World, queue: str, messages: list[Message]) -> None:
         _Work(world, world.queues[queue], message)
 
 
+_STALLS_SHARE = 0.3
+"""Of slow jobs: its process stands still for three leases, and then goes on as if nothing had been."""
+
+
 class _Work:
     """One message in a worker's hands: start, heartbeat, complete or fail, delete."""
 
@@ -176,8 +180,10 @@ class _Work:
         left_ms = rng.choice((30_000, 90_000, 160_000, 400_000)) if slow else rng.randint(20, 2_500)
         deaf = slow and world.faults.strikes(rng, "deaf_worker")
         beat_ms = lease_s * SECOND_MS // 3
+        stalls = slow and world.apart.random() < _STALLS_SHARE
         while left_ms > 0:
-            step_ms = left_ms if deaf else min(left_ms, beat_ms)
+            step_ms = left_ms if deaf else min(left_ms, 9 * beat_ms if stalls else beat_ms)
+            stalls = False
             process.ports.clock.sleep_ms(step_ms)
             left_ms -= step_ms
             if left_ms <= 0:
