@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.told import Ask
-from tickwork.core.errors import CallerError, WorldError
+from tickwork.core.errors import CallerError, Throttled, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
@@ -234,9 +234,11 @@ def replay_dead(world: World) -> None:
 
     def call(process: Process) -> None:
         order = Order("ops", "it is mended", 1, process.now_ms())
-        for replayed in dead_letters.replay_runs(process.ports, keys, order):
+        outcomes = dead_letters.replay_runs(process.ports, keys, order)
+        for replayed in outcomes:
             world.seen[f"replay {replayed.refusal or 'ordered'}"] += 1
-            process.gave_up |= replayed.refusal == dead_letters.BUSY  # he is told to ask again
+        if any(replayed.refusal == dead_letters.BUSY for replayed in outcomes):
+            raise Throttled("some of them")  # he asks again, as he was told to
 
     if keys:
         request(world, call, again=True)
