@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import create_job, create_timer, make_world, move, serve
+from tests.support.worlds import create_job, create_timer, make_world, move, sent_refs, serve
+from tickwork.core.errors import Throttled
+from tickwork.core.ledger.tables import SET_ASIDE
+from tickwork.core.ledger.writes import Put, Write
 from tickwork.flows.dispatch.sending import SEND_TRIES_MAX
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.ports import OutMessage, Ports, SendReport
+from tickwork.testing.memory import MemoryStore
 
 QUEUE = "ready-default"
 
@@ -71,3 +75,32 @@ def test_what_was_left_in_peace_goes_when_the_queue_takes_again(make: Any) -> No
         assert len(refs) == 1_200
     else:
         assert {f"often-{n}" for n in range(3)} <= {ref.split("#")[4] for ref in refs}
+
+
+class OneJobBusy:
+    """Tables that refuse every commit which touches one job."""
+
+    def __init__(self, tables: MemoryStore, job_id: str) -> None:
+        self._tables, self._job_id = tables, job_id
+
+    def commit(self, writes: Sequence[Write]) -> Any:
+        places = [write.item if isinstance(write, Put) else write.key for write in writes]
+        if any(place.get("job_id") == self._job_id for place in places):
+            raise Throttled(self._job_id)
+        return self._tables.commit(writes)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._tables, verb)
+
+
+@pytest.mark.parametrize("stuck", ["job-0", "job-2", "job-4"])
+def test_of_jobs_whose_steps_share_a_transaction_the_busy_one_is_left_and_the_others_go(stuck: str) -> None:
+    ports, tables = make_world()
+    issue_ticks(ports)
+    for n in range(5):
+        create_job(ports, {"rate": "20 seconds"}, name=f"job-{n}")
+    move(ports, 25)
+    serve(replace(ports, store=OneJobBusy(tables, f"pay:{stuck}")))
+    sent = {ref.split("#")[4] for ref in sent_refs(ports)}
+    assert sent == {f"job-{n}" for n in range(5)} - {stuck}
+    assert [row["who"] for row in tables.items(SET_ASIDE)] == [f"job#pay:{stuck}"], "the cursor has not forgotten it"
