@@ -9,7 +9,7 @@ import pytest
 from tests.support.runs_world import World
 from tickwork.core.errors import Throttled
 from tickwork.core.jobs.definitions import CatchUp, Job
-from tickwork.core.jobs.overlap import ALLOW, HOLDERS_MAX, SKIP
+from tickwork.core.jobs.overlap import ALLOW, HOLDERS_MAX, SKIP, holds
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
@@ -154,6 +154,14 @@ def test_one_that_is_to_stop_holds_as_long_as_its_worker_may_run(world: World) -
     assert skipped(world, world.until_due(job_id)) == held_by(first, "running")
 
 
+@pytest.mark.parametrize(("lapsed_ms", "does"), [(0, True), (1_999, True), (2_001, False)])
+def test_a_lease_that_has_just_lapsed_may_be_trusted_by_a_worker_whose_clock_is_late(
+    lapsed_ms: int, does: bool
+) -> None:
+    item = {"status": "running", "cancel_requested": True, "lease_until_ms": 1_800_000_000_000}
+    assert holds(item, item["lease_until_ms"] + lapsed_ms) is does  # type: ignore[operator]
+
+
 # --- what it costs, and what is refused ---------------------------------------------------------------------------
 
 
@@ -253,6 +261,16 @@ def test_more_that_have_not_ended_than_a_job_names_are_all_waited_for(world: Wor
     assert skipped(world, world.until_due(job_id)) == held_by(keys[0], "pending")
     succeeded(world, keys[0])
     assert world.run(world.until_due(job_id)).status == "pending"
+
+
+def test_those_that_a_job_has_no_room_to_name_are_not_forgotten_when_the_named_have_ended(world: World) -> None:
+    job_id = job_of(world, ALLOW)
+    keys = [world.until_due(job_id) for _ in range(HOLDERS_MAX + 5)]
+    changed_to(world, job_id, SKIP)
+    skipped(world, world.until_due(job_id))
+    for key in keys[:HOLDERS_MAX]:
+        succeeded(world, key)
+    assert skipped(world, world.until_due(job_id)) == held_by(keys[-1], "pending")
 
 
 def test_from_skip_to_allow_the_next_one_fires_beside_the_holder(world: World) -> None:
