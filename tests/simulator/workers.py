@@ -8,7 +8,8 @@ stop is relied on no more: it may stand still in its last call for long, and ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -233,15 +234,22 @@ class SimSqsClient:
         }
 
     def _try[T](self, verb: str, call: Callable[[], T]) -> T:
-        self._calls += verb != "ReceiveMessage"
+        with nullcontext() if verb == "ReceiveMessage" else self.at_work():
+            try:
+                return call()
+            except WorldError as error:
+                raise ClientError({"Error": {"Code": "RequestThrottled"}}, verb) from error
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A thread that tells the queue something is at it."""
+        self._calls += 1
         try:
-            return call()
-        except WorldError as error:
-            raise ClientError({"Error": {"Code": "RequestThrottled"}}, verb) from error
+            yield
         finally:
             if self._calls >= QUEUE_THREADS:
                 self._busy_ms = self._world.kernel.now_ms
-            self._calls -= verb != "ReceiveMessage"
+            self._calls -= 1
 
 
 def invoke_lambda(world: World, messages: list[Message]) -> None:
