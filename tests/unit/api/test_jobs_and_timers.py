@@ -18,6 +18,7 @@ TARGET = {"pool": "payments", "handler": "settlement"}
 
 def create_job(api: ApiUnderTest, name: str = "rates", **changes: Any) -> dict[str, Any]:
     body = {"team": "payments", "name": name, "schedule": {"rate": "10 seconds"}, "target": {"pool": "payments"}}
+    body["overlap"] = "allow"  # these tests look at runs one by one, and end few of them
     status, job = api.call("POST", "/jobs", body | changes)
     assert status == 201, job
     return job
@@ -378,8 +379,10 @@ def test_an_occurrence_that_another_run_holds_up_is_skipped_and_says_by_which(ap
     _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})
     assert changed["overlap"] == "skip", "what a change leaves out stays"
     _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})
-    assert changed["overlap"] == "allow"
-    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})[1]["version"] == 3, "a repeat"
+    assert changed["overlap"] == "skip", "that is the default"
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})
+    assert (changed["overlap"], changed["version"]) == ("allow", 3)
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})[1]["version"] == 3, "a repeat"
 
 
 def test_a_replay_that_another_run_holds_up_says_by_which(api: ApiUnderTest, ports: Ports) -> None:

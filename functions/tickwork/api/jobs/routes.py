@@ -91,7 +91,8 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     check_target(ports, body, new.work)
     near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
-        job, is_new = registering.create_job(ports, new)
+        left_out = ("overlap",) if body.overlap is None else ()
+        job, is_new = registering.create_job(ports, new, left_out=left_out)
     registry.note_unregistered(ports, [job.team])
     paging.page_owners(ports, {job.team: [*near, *(counting_jobs.near(ports, job.team) if is_new else ())]})
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
