@@ -45,6 +45,13 @@ $(MINISTACK)/.made: $(MINISTACK_LOCK)
 	$(MINISTACK)/bin/python $(PIP) --require-hashes -r $(MINISTACK_LOCK)
 	@touch $@
 
+# Tools that need an environment of their own, each with its lock: .venv-chaos, .venv-fuzz, .venv-peers, .venv-templates.
+.venv-%/.made: requirements/%.lock
+	@test -n "$(PYTHON)" || { echo "tickwork needs Python 3.12 or later: install it, or name it with make PYTHON=/path/to/python3.13" >&2; exit 1; }
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python $(PIP) --require-hashes -r $<
+	@touch $@
+
 .PHONY: setup
 setup: $(VENV)/.run $(MINISTACK)/.made ## Make the environments that `make run` needs
 

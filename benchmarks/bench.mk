@@ -46,12 +46,6 @@ bench-lag-rate: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Only the h
 bench-scale: $(VENV)/.dev ## The design scale, simulated: lag by kind, busy scanners, hot partitions; QUICK=1: an eighth
 	$(BENCH) benchmarks.scale $(if $(QUICK),--quick)
 
-.venv-peers/.made: requirements/peers.lock
-	@test -n "$(PYTHON)" || { echo "Python 3.12 or later is needed: name it with make PYTHON=/path/to/python3.13" >&2; exit 1; }
-	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python $(PIP) --require-hashes -r requirements/peers.lock
-	@touch $@
-
 BULLMQ := benchmarks/peers/bullmq
 $(BULLMQ)/node_modules/.made: $(BULLMQ)/package-lock.json
 	npm ci --prefix $(BULLMQ) --ignore-scripts --no-audit --no-fund

@@ -133,7 +133,7 @@ def make(seeds: int) -> Map:
     watching.register_callback(_TOOL, watching.events.LINE, note)
     watching.set_events(_TOOL, watching.events.LINE)
     lines: dict[str, int] = {}
-    seen = []
+    seen: list[dict[str, int]] = []
     for seed in range(seeds):
         reached.clear()
         watching.restart_events()

@@ -9,6 +9,7 @@ from tests.simulator.mutants import first_seed, planted
 from tests.simulator.planted import PLANTED
 from tests.simulator.run import replay, run_seed
 from tests.simulator.sizes import SIZES, bounds, turned_down
+from tests.simulator.tight import SHARES, bounds_of, tightened
 
 QUICK = {
     "advance without the token",
@@ -74,4 +75,14 @@ def test_bounds_are_as_before_after_a_world_with_small_pages() -> None:
     before = standing()
     with turned_down(1):
         assert standing() != before
+    assert standing() == before
+
+
+def test_tight_bounds_are_as_before_after_their_world() -> None:
+    def standing() -> list[int]:
+        return [getattr(module, name) for one in sorted(SHARES) for module, name, _ in bounds_of(one)]
+
+    before = standing()
+    with tightened(frozenset(SHARES)):
+        assert all(now != was for now, was in zip(standing(), before, strict=True))
     assert standing() == before

@@ -10,7 +10,7 @@ import time
 from tests.simulator.coverage import missing
 from tests.simulator.run import CORPUS, Figures, replay, run_on_cores, run_seeds
 
-_FRESH_MAX = 40
+_FRESH_MAX = 10
 """Of a run without arguments, as CI's: a sample beside the corpus. `--seeds` runs as many as one has time for."""
 
 

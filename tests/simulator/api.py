@@ -23,6 +23,11 @@ from tickwork.testing.process import FAILED, Process
 if TYPE_CHECKING:
     from tests.simulator.world import World
 
+_SLOW_MS = (500, 4_000, 12_000, 25_000)
+"""How long an answer may be on its way: a call waits for thirty seconds."""
+_OF_RUNS = frozenset({"start", "heartbeat", "complete", "lease"})
+"""Calls that are answered run by run, and say what a worker has."""
+
 type Answer = dict[str, Any]
 
 
@@ -34,6 +39,10 @@ class SimApi:
 
     def post(self, path: str, body: dict[str, Any], *, repeat: bool = True, timeout_s: float = TIMEOUT_S) -> Answer:
         """The answer; ApiRefused, or ApiUnreachable after the last try."""
+        asked = body.get("runs", [])
+        asked_ms = self._world.kernel.now_ms
+        if path == "/runs:complete":
+            self._world.checks.workers.reports(asked)
         if path == "/runs:release":
             for one in body["runs"]:
                 until_ms = self._world.kernel.now_ms + one.get("stops_in_s", 0) * 1_000
@@ -41,13 +50,19 @@ class SimApi:
         for tries in range(1, (TRIES_MAX if repeat else 1) + 1):
             if tries > 2:  # the second follows at once
                 wait([], PAUSE_S * 2 ** (tries - 2))
-            answer = _Call(self._world, path, body).answer(timeout_s)
+            call = _Call(self._world, path, body)
+            answer = call.answer(timeout_s)
             if isinstance(answer, ApiRefused):
+                self._world.checks.workers.unanswered(path, asked)
                 raise answer
             if answer is not None:
                 self._note(body, answer)
+                runs = answer.get("runs", [])
+                if path.rpartition(":")[2] in _OF_RUNS:
+                    self._world.checks.workers.answered(path, asked or runs, runs, (asked_ms, call.given_ms))
                 return answer
             self._world.seen["worker's api call failed"] += 1
+        self._world.checks.workers.unanswered(path, asked)
         raise ApiUnreachable("simulated")
 
     def _note(self, body: dict[str, Any], answer: Answer) -> None:
@@ -70,6 +85,8 @@ class _Call:
         self._world, self._path, self._body = world, path, body
         self._waiters: list[Callable[[], None]] = []
         self._answer: Answer | ApiRefused | None = None
+        self.given_ms = 0
+        """When it was answered, and set out on its way back."""
 
     def answer(self, timeout_s: float) -> Answer | ApiRefused | None:
         """None when nothing came in time, or the call failed on the way."""
@@ -93,6 +110,16 @@ class _Call:
                 process.gave_up = True
             else:
                 self._world.checks.answered(process)
+        world = self._world
+        self.given_ms = world.kernel.now_ms
+        if answer is not None and world.faults.strikes(world.rng, "slow_answer"):
+            world.seen["slow_answer"] += 1
+            late_ms = world.rng.choice(_SLOW_MS)
+            world.kernel.at(world.kernel.now_ms + late_ms, lambda: self._arrive(answer))
+            return
+        self._arrive(answer)
+
+    def _arrive(self, answer: Answer | ApiRefused | None) -> None:
         self._answer = answer
         for wake in self._waiters:
             wake()

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.told import Ask
-from tickwork.core.errors import CallerError, WorldError
+from tickwork.core.errors import CallerError, Throttled, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
@@ -40,8 +40,10 @@ _PAUSE_ENDS_MS = 5 * SECOND_MS
 def request(world: World, call: Callable[[Process], None], *, again: bool, ask: Ask | None = None) -> None:
     """One client: a call, and the same call again when no answer came in time."""
     answered = [False]
+    earlier: list[Process] = []
 
     def body(process: Process) -> None:
+        earlier.append(process)
         try:
             call(process)
         except WorldError as error:
@@ -54,8 +56,10 @@ def request(world: World, call: Callable[[Process], None], *, again: bool, ask: 
             return
         except CallerError as error:
             world.seen[f"told {type(error).__name__}"] += 1
+            earlier.clear()  # it is told what stands in its way, and nothing of its earlier tries
         answered[0] = True
         world.checks.answered(process)
+        world.checks.cursors.answered_for(process, earlier)
 
     def attempt(tries: int) -> None:
         if answered[0] or tries > _TRIES_MAX:
@@ -204,7 +208,11 @@ def cancel_run(world: World) -> None:
     if not items:
         return
     chosen = world.rng.choice(sorted(items, key=lambda item: (item["pk"], item["sk"]))[-6:])
-    key = parse_ledger_key(chosen["pk"], chosen["sk"])
+    cancel_one(world, parse_ledger_key(chosen["pk"], chosen["sk"]))
+
+
+def cancel_one(world: World, key: LedgerKey) -> None:
+    """Cancel a run, and repeat it while nobody answers."""
 
     def call(process: Process) -> None:
         cancelled = cancelling.cancel_run(process.ports, key, "not today")
@@ -226,9 +234,11 @@ def replay_dead(world: World) -> None:
 
     def call(process: Process) -> None:
         order = Order("ops", "it is mended", 1, process.now_ms())
-        for replayed in dead_letters.replay_runs(process.ports, keys, order):
+        outcomes = dead_letters.replay_runs(process.ports, keys, order)
+        for replayed in outcomes:
             world.seen[f"replay {replayed.refusal or 'ordered'}"] += 1
-            process.gave_up |= replayed.refusal == dead_letters.BUSY  # he is told to ask again
+        if any(replayed.refusal == dead_letters.BUSY for replayed in outcomes):
+            raise Throttled("some of them")  # he asks again, as he was told to
 
     if keys:
         request(world, call, again=True)

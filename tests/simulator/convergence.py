@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _ENDED = frozenset({"succeeded", "dead", "skipped", "cancelled", "expired", "spent"})
 _GRACE_MS = 100 * SECOND_MS
 """What became due this recently may still be on its way."""
+_FOUND_MS = 10 * 60 * SECOND_MS
+"""After the faults: what is still pending then only an audit can find."""
 _LAG_MAX_MS = 90 * SECOND_MS
 
 
@@ -24,10 +26,11 @@ def pending(world: World) -> list[str]:
         for lease in world.tables.items(LEASES)
         if lease["done"] * SECOND_MS < now_ms - _LAG_MAX_MS - world.tick_every_ms - world.faults.skew_max_ms
     ]
+    late_ms = world.shape.start_ms + world.shape.safety_ms + _FOUND_MS
     healed_ms = world.shape.start_ms + world.shape.safety_ms
     for item in world.tables.items(TIMERS):
         ref = f"{item['pk']}|{item['sk']}"
-        if item["status"] in _ENDED or ref in world.poisoned:
+        if item["status"] in _ENDED or ref in world.poisoned or (world.kernel.now_ms > late_ms and ref in world.beyond):
             continue
         due_ms = int(item["sk"][:10]) * SECOND_MS
         if due_ms <= max(healed_ms + 60 * SECOND_MS, now_ms - _GRACE_MS):

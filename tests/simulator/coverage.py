@@ -30,7 +30,7 @@ _WORKERS = (
 _READERS = (
     *("jobs listed", "runs listed", "dead letters listed", "run cancelled by time"),
     *("calendar created", "calendar changed", "item pending -> waiting", "item waiting -> waiting"),
-    *("start declined put_off", "started after a freeze"),
+    *("run_put_off", "started after a freeze"),
     *("fired under skip", "item overlap"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 SHARES: dict[str, float] = {
     "second_pool": 0.3,
     "pushed": 0.15,
-    "real_worker": 0.15,
-    "leased": 0.12,
-    "lambda_worker": 0.12,
+    "real_worker": 0.18,
+    "leased": 0.15,
+    "lambda_worker": 0.15,
     "unsafe": 0.15,
     "retry_filters": 0.2,
     "long_payload": 0.2,
-    "long_tolerance": 0.12,
+    "long_tolerance": 0.25,
     "zones": 0.2,
     "clock_change": 0.12,
     "zone_data": 0.1,
     "calendars": 0.2,
-    "herd": 0.1,
+    "herd": 0.13,
     "job_herd": 0.04,
-    "shrinking": 0.25,
-    "small_pages": 0.25,
+    "shrinking": 0.3,
+    "small_pages": 0.3,
     "readers": 0.2,
 }
 """How often each element is on, in the seeds that have any."""
@@ -62,8 +62,8 @@ DOWN_HOST = "two.example.net"
 _URLS = ("https://hooks.example.com/orders", f"https://{DOWN_HOST}/x")
 LONG_PAYLOAD = '{"n":1,"pad":"' + "x" * 500 + '"}'
 _FILTERS: tuple[dict[str, Any], ...] = ({"no_retry_on": (BROKEN,)}, {"retry_on": (FLAKY,)})
-_TOLERANCES_S = (20, 60, 1_800, 7_200)
-_HERD_TIMERS = (12, 30, 60)
+_TOLERANCES_S = (20, 60, 90, 110, 1_800)
+_HERD_TIMERS = (8, 12, 30)
 _HERD_JOBS = (12, 30)
 """Alone, and with what else is due just then: more than a transaction of these worlds takes."""
 _PUSHES_MAX = 3
@@ -111,7 +111,7 @@ def enrich(
         shape = _each_job(shape, lambda job: replace(job, tolerance_s=rng.choice(_TOLERANCES_S)))
     if "herd" in elements:
         timers = list(shape.timers)
-        timers[0] = replace(timers[0], count=rng.choice(_HERD_TIMERS), apart_s=0, client_key=None)
+        timers[0] = replace(timers[0], count=rng.choice(_HERD_TIMERS), apart_s=rng.choice((0, 0, 1)), client_key=None)
         shape = replace(shape, timers=tuple(timers))
     if "job_herd" in elements and shape.jobs:
         shape = replace(shape, jobs=(*shape.jobs, *_herd(rng, shape.jobs[0])))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _UNITS_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000}
 _MINUTE_MS = 60_000
@@ -47,7 +47,10 @@ def _of_cron(schedule: dict[str, Any], after_ms: int, until_ms: int) -> list[int
     if days != ["*", "*", "*"]:
         return None
     minutes, hours = _field(minutes_text, 60), _field(hours_text, 24)
-    zone = ZoneInfo(schedule.get("zone", "UTC"))
+    try:
+        zone = ZoneInfo(schedule.get("zone", "UTC"))
+    except ZoneInfoNotFoundError:  # somebody has garbled it meanwhile
+        return None
     is_wild = minutes_text.startswith("*") or hours_text.startswith("*")
     found = []
     for at_ms in range(after_ms // _MINUTE_MS * _MINUTE_MS + _MINUTE_MS, until_ms + 1, _MINUTE_MS):

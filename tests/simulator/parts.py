@@ -42,6 +42,9 @@ BROKEN_SEEDS, ONLY_BROKEN_SEEDS = 0.3, 0.4
 """The share of seeds that have broken parts; and of those, of the ones that have no other fault: there the lag of
 everybody else is checked (blast radius)."""
 
+_CLOSED = 0.4
+"""Of the queues that break: those that are deleted, and made again."""
+
 _TABLES = {
     "broken_jobs_table": JOBS,
     "broken_payloads_table": PAYLOADS,
@@ -117,6 +120,8 @@ def break_part(world: World, name: str, rng: Random, what: str = "") -> Part | N
         case "broken_pool":
             part.what = what or rng.choice(world.pools)
             world.broken.queues.add(ready_queue(part.what))
+            if not what and rng.random() < _CLOSED:
+                world.broken.closed.add(ready_queue(part.what))
         case "broken_shard":
             part.what = what or str(rng.randrange(world.layout.shards))
             world.broken.shards.add(int(part.what))
@@ -160,6 +165,7 @@ def mend(world: World, part: Part) -> None:
     match part.name:
         case "broken_pool":
             world.broken.queues.discard(ready_queue(part.what))
+            world.broken.closed.discard(ready_queue(part.what))
         case "broken_shard":
             world.broken.shards.discard(int(part.what))
         case "garbled_calendar":

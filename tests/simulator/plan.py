@@ -10,6 +10,7 @@ from tests.simulator.elements import CALENDAR
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
 from tests.simulator.shape import POOL, JobPlan
+from tests.simulator.tight import AUDIT_EVERY_MS, SHORT_DAYS
 from tests.simulator.vandals import plan_vandals
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _AUDIT_EVERY_MS = 5 * MINUTE_MS
 _AUDITED_AFTER_MS = 30 * SECOND_MS
 """A change of a calendar or of zone data is met by a reconciler within this, before the history is over."""
+_OUTAGES = (1, 1, 2, 3)
+"""Of a history that has any: the next may begin before what the last one left behind was made up for."""
 _AUDITED_DELETES = 0.4
 """The share of deletions beside which a reconciler happens to come by: it meets a job that is just going."""
 
@@ -32,7 +35,8 @@ def plan(world: World) -> None:
     _plan_clients(world)
     for name, queue in (("scanner_outage", "ticks"), ("worker_outage", f"ready-{POOL}")):
         if world.faults.strikes(world.rng, name):
-            at(world.sometime(), partial(_outage, world, world.queues[queue]))
+            for _ in range(world.rng.choice(_OUTAGES)):
+                at(world.sometime(), partial(_outage, world, world.queues[queue]))
     if world.faults.strikes(world.rng, "queue_outage"):
         at(world.sometime(), partial(_queue_outage, world))
     if world.faults.strikes(world.rng, "poison"):
@@ -90,7 +94,8 @@ def _tick(world: World) -> None:
 
 
 def _audit(world: World) -> None:
-    world.kernel.at(world.kernel.now_ms + max(_AUDIT_EVERY_MS, world.tick_every_ms), partial(_audit, world))
+    every_ms = AUDIT_EVERY_MS if SHORT_DAYS in world.tight and not world.faults.off else _AUDIT_EVERY_MS
+    world.kernel.at(world.kernel.now_ms + max(every_ms, world.tick_every_ms), partial(_audit, world))
     servers.audit(world)
 
 

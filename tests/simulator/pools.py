@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulator import servers, workers
 from tests.simulator.elements import DOWN_HOST, LAMBDA_POOL, LEASED_POOL, REAL_POOL
+from tests.simulator.tight import GATHERED, GATHERS_MS
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import queues
 from tickwork.flows.runs import pushing
@@ -32,6 +33,7 @@ def make_queues(world: World) -> dict[str, SimQueue]:
     """The queues of the world, by name."""
     made = [SimQueue(world, queues.TICKS, partial(servers.scan, world), queues.TICKS_PER_BATCH)]
     made += [_ready(world, pool) for pool in world.pools]
+    made[0].gathers_ms = GATHERS_MS if GATHERED in world.tight else 0
     if "queue_forgets" in world.classes:
         for queue in made[1:]:
             queue.retention_ms = _FORGETS_AFTER_MS

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_MS = 20 * SECOND_MS
 _CONVERGE_MS = 30 * MINUTE_MS
 _LOSING = frozenset({"message_lost", "send_refused", "faulty_worker", "queue_forgets"})
-_FRESH_AHEAD_S = (75, 130)
+_FRESH_AHEAD_S = (62, 80)
 _RECOVERING_LAG_MS = 65 * SECOND_MS
 """After the faults a loose ticker may take two minutes to come round, and the dead hold leases for a while. A tick that
 the lease has noted and the queue has lost is made up for by the next minute's keep-alive, with a lag of its own."""

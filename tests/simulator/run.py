@@ -99,6 +99,7 @@ def replay(seed: int) -> Iterator[str]:
     world = run_seed(seed, traced=True)
     rates = ", ".join(f"{name} {rate:.3g}" for name, rate in world.faults.rates.items()) or "off (or none drawn)"
     yield f"seed {seed}: {world.shape.slices} slices, {world.layout.shards} shards, skews {world.host_skews_ms} ms"
+    yield f"elements: {', '.join(sorted(world.shape.elements))}; tight: {', '.join(sorted(world.tight))}"
     yield f"faults: {rates}"
     yield from render(world.timeline or [], world.shape.start_ms)
     if world.violation is None:

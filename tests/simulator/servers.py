@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.simulator.elements import BROKEN, FLAKY, retries_after
@@ -13,12 +14,13 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.ledger.messages import read_ready
 from tickwork.core.ledger.queues import SCANNER_RESERVE_MS, SCANNER_TIMEOUT_S
-from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, PAYLOADS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy
 from tickwork.core.runs.attempts import Declined, StartRequest
-from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.audit.reconciling import BUDGET_MS, reconcile
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.ledger import payloads
 from tickwork.flows.runs import worker_calls
 from tickwork.flows.runs.finishing import Ended
 from tickwork.testing.process import FAILED, Process
@@ -39,7 +41,16 @@ def tick(world: World) -> None:
 
 def audit(world: World) -> None:
     """One pass of the reconciler. One that tells of something unsent does not answer for it: the next pass looks."""
-    _serve(world, "reconciler", lambda process: reconcile(process.ports).unsent == 0)
+    budget_ms = BUDGET_MS
+    if world.faults.strikes(world.rng, "small_budget"):
+        budget_ms = world.rng.randint(5, 600)
+
+    def body(process: Process) -> bool:
+        repairs = reconcile(process.ports, budget_ms=budget_ms)
+        world.checks.walks.ended(process)
+        return repairs.unsent == 0
+
+    _serve(world, "reconciler", body)
 
 
 def _serve(world: World, kind: str, flow: Callable[[Process], object]) -> None:
@@ -103,6 +114,10 @@ def work(world: World, queue: str, messages: list[Message]) -> None:
         _Work(world, world.queues[queue], message)
 
 
+_STALLS_SHARE = 0.3
+"""Of slow jobs: its process stands still for three leases, and then goes on as if nothing had been."""
+
+
 class _Work:
     """One message in a worker's hands: start, heartbeat, complete or fail, delete."""
 
@@ -121,11 +136,15 @@ class _Work:
         key, lease_s = parse_ref(body["ref"]), int(body["lease_s"])
         request = _request(process, key, body)
         payload_id = body.get("payload_id")
+        if self.world.meddler.is_curious():
+            self._ask_for_anothers(process, key, request)
         started = self._patiently(process, lambda: worker_calls.start(process.ports, request, payload_id))
         if started is None:
             return
         if isinstance(started, Declined):
             self._declined(process, "start", started)
+            if started.reason == "no_slot":
+                self.world.checks.waiters.declined(process, key.ref, process.began_true_ms)
             return
         self._check_payload(key.ref, body, started.payload)
         self.world.checks.ledger.granted(key.ref, started.run.token, request.claim, request.attempt)
@@ -136,6 +155,15 @@ class _Work:
             self._try(process, "delete message", lambda: self.queue.delete(self.message.id))
         if self._work_on(process, key, started.run.token, lease_s):
             self._end(process, key, started.run.token)
+
+    def _ask_for_anothers(self, process: Process, key: LedgerKey, request: StartRequest) -> None:
+        """A start names the payload of somebody else: it is not handed out (tenant-wall)."""
+        foreign = [str(one["payload_id"]) for one in self.world.tables.items(PAYLOADS)]
+        for payload_id in [one for one in foreign if not one.startswith(f"{key.job_id}#")][:1]:
+            read = partial(payloads.read_payload, process.ports, request.key, payload_id)
+            found = self._patiently(process, read)
+            self.world.expect("tenant-wall", found is None, f"a start of {key.ref} was given {payload_id}")
+            self.world.seen["asked for another's payload"] += 1
 
     def _check_payload(self, ref: str, body: dict[str, Any], payload: str | None) -> None:
         """Every start brings the payload that the definition has, wherever it is kept."""
@@ -152,14 +180,17 @@ class _Work:
         left_ms = rng.choice((30_000, 90_000, 160_000, 400_000)) if slow else rng.randint(20, 2_500)
         deaf = slow and world.faults.strikes(rng, "deaf_worker")
         beat_ms = lease_s * SECOND_MS // 3
+        stalls = slow and world.apart.random() < _STALLS_SHARE
         while left_ms > 0:
-            step_ms = left_ms if deaf else min(left_ms, beat_ms)
+            step_ms = left_ms if deaf else min(left_ms, 9 * beat_ms if stalls else beat_ms)
+            stalls = False
             process.ports.clock.sleep_ms(step_ms)
             left_ms -= step_ms
             if left_ms <= 0:
                 break
             beat = self._patiently(process, lambda: worker_calls.heartbeat(process.ports, key, token, lease_s))
             if isinstance(beat, Declined):
+                self.world.checks.workers.beat_refused(process, key.ref, token, beat.reason)
                 self._declined(process, "heartbeat", beat)
                 return False
             if beat is not None and beat.cancel:
@@ -177,14 +208,23 @@ class _Work:
         if drawn < _FAILS_SHARE and not self.world.faults.off:
             permanent = drawn < _PERMANENT_SHARE
             error_class = self.world.apart.choice(("", FLAKY, BROKEN))
+            if permanent:
+                self.world.checks.workers.gave_up.add((key.run_id, token))
             call = lambda: worker_calls.fail(  # noqa: E731
                 process.ports, key, token, "it broke", permanent=permanent, error_class=error_class
             )
             ended = self._patiently(process, call)
             self._check_filter(key, error_class, ended)
+            self._told(key, token, ended, has_succeeded=False)
             self._settle(process, ended)
             return
-        self._settle(process, self._patiently(process, lambda: worker_calls.complete(process.ports, key, token)))
+        ended = self._patiently(process, lambda: worker_calls.complete(process.ports, key, token))
+        self._told(key, token, ended, has_succeeded=True)
+        self._settle(process, ended)
+
+    def _told(self, key: LedgerKey, token: int, ended: Ended | Declined | None, *, has_succeeded: bool) -> None:
+        if isinstance(ended, Ended):
+            self.world.checks.workers.ended(key.ref, token, has_succeeded=has_succeeded)
 
     def _check_filter(self, key: LedgerKey, error_class: str, ended: Ended | Declined | None) -> None:
         """A class of errors that the policy does not retry ends the run."""

@@ -21,7 +21,7 @@ CELL = "sim"
 TEAMS = ("pay", "web")
 POOL = "default"
 
-_SCHEDULES: tuple[dict[str, Any], ...] = (
+SCHEDULES: tuple[dict[str, Any], ...] = (
     {"rate": "5 seconds", "anchor": "2026-01-01T00:00:00Z"},
     {"rate": "20 seconds", "anchor": "2026-01-01T00:00:03Z"},
     {"rate": "45 seconds", "anchor": "2026-01-01T00:00:00Z"},
@@ -131,7 +131,7 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
 
 
 def _plain_shape(rng: Random, start_ms: int) -> Shape:
-    safety_ms = rng.choice((40, 60, 80, 120, 120, 200, 400, 700)) * SECOND_MS
+    safety_ms = rng.choice((40, 60, 80, 100, 120, 160, 240, 400)) * SECOND_MS
     slices = rng.choice((1, 1, 2))
     timers = tuple(_timer(rng, start_ms, safety_ms, n) for n in range(rng.choice((1, 2, 3, 5))))
     jobs = tuple(_job(rng, start_ms, safety_ms, n) for n in range(rng.choice((0, 1, 1, 2, 3))))
@@ -150,8 +150,8 @@ def _plain_shape(rng: Random, start_ms: int) -> Shape:
         rng.choice((1, 2, 4)),
         timers,
         jobs,
-        _sometimes(rng, start_ms, safety_ms, (0, 0, 1, 4)),
-        _sometimes(rng, start_ms, safety_ms, (0, 0, 1)),
+        _sometimes(rng, start_ms, safety_ms, (0, 1, 1, 4)),
+        _sometimes(rng, start_ms, safety_ms, (0, 1, 2)),
     )
 
 
@@ -202,7 +202,7 @@ def _job(rng: Random, start_ms: int, safety_ms: int, number: int) -> JobPlan:
     return JobPlan(
         rng.choice(TEAMS),
         f"job-{number}",
-        rng.choice(_SCHEDULES),
+        rng.choice(SCHEDULES),
         rng.choice((0, 0, 0, 2)),
         rng.choice(_CATCH_UPS),
         _work(rng),
@@ -219,9 +219,10 @@ def _with_changes(rng: Random, job: JobPlan, until_ms: int) -> JobPlan:
     changes = tuple(
         ChangePlan(
             _close_to_an_occurrence(rng, from_ms, until_ms),
-            rng.choice(_SCHEDULES),
+            rng.choice(SCHEDULES),
             rng.choice((job.tolerance_s, 0, 2)),
             rng.random() < 0.3,
+            (rng.choice(_RESOURCES),) if rng.random() < 0.2 else None,
         )
         for _ in range(rng.choice((0, 1, 1, 2, 5)))
     )
@@ -233,7 +234,7 @@ def _pause(rng: Random, from_ms: int, until_ms: int) -> PausePlan:
     at_ms = _close_to_an_occurrence(rng, from_ms, until_ms)
     lasts_ms = rng.choice((3, 3, 8, 20, 60, 200)) * SECOND_MS
     ends_after_ms, resume_at_ms = rng.choice(((lasts_ms, 0), (0, at_ms + lasts_ms), (lasts_ms, at_ms + lasts_ms // 2)))
-    return PausePlan(at_ms, ends_after_ms, resume_at_ms, ends_on_the_dot=lasts_ms % 20_000 == 0)
+    return PausePlan(at_ms, ends_after_ms, resume_at_ms, ends_on_the_dot=lasts_ms > 3_000)
 
 
 def _close_to_an_occurrence(rng: Random, from_ms: int, until_ms: int) -> int:

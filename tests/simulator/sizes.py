@@ -25,7 +25,7 @@ SIZES: dict[str, int] = {
     "BUCKETS_PER_WRITE": 1,
     "LOOKAHEAD_ITEMS_MAX": 1,
     "SLICES_AT_ONCE": 1,
-    "SLOTS_PAGE": 1,
+    "SLOTS_PAGE": 4,
     "HOLDERS_READ_MAX": 1,
 }
 """Bounds of flows by name, and how each goes with the page of a world: so many times, or (0) the least that works."""

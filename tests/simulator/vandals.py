@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.simulator import servers
+from tests.simulator.tight import SHORT_DAYS
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -12,6 +13,8 @@ from tickwork.core.ledger.writes import Item
 if TYPE_CHECKING:
     from tests.simulator.world import World
 
+_RETRIES_DELETED = 3
+"""In worlds whose audits come soon enough to put them back."""
 _SWEEP_EVERY_MS = 40 * SECOND_MS
 RETENTION_S = 600
 """In worlds that carry out the time to live: the shortest that leaves a message the time to find its run."""
@@ -27,6 +30,9 @@ def plan_vandals(world: World) -> None:
     if strikes(rng, "item_deleted"):
         for _ in range(rng.choice((1, 3))):
             at(world.sometime(rng), lambda: delete_something(world))
+    if SHORT_DAYS in world.tight and world.classes:
+        for _ in range(_RETRIES_DELETED):
+            at(world.sometime(rng), lambda: delete_retry(world))
     if strikes(rng, "short_retention"):
         at(world.shape.start_ms + _SWEEP_EVERY_MS, lambda: sweep(world))
     if world.shape.zone_data_at_ms:
@@ -123,6 +129,25 @@ def delete_something(world: World) -> None:
         world.checks.cursors.vanished(item)
     else:
         world.checks.slots.vanished(item)
+
+
+def delete_retry(world: World) -> None:
+    """Somebody's hand: the retry that a run waits for. The audit gives it back, but to one that was replayed when all
+    audits had passed it: such a run is in sight by its retry only."""
+    retries = [item for item in world.tables.items(TIMERS) if "run_ref" in item and item["status"] == "pending"]
+    retries = [item for item in retries if not _was_replayed(world, str(item["run_ref"]))]
+    if retries:
+        item = world.apart.choice(retries)
+        world.trace("vandal", "DELETES", f"{item['pk']}|{item['sk']}")
+        world.seen["retry deleted"] += 1
+        world.tables.remove(TIMERS, item)
+        world.gone.add(f"{item['pk']}|{item['sk']}")
+        world.checks.cursors.vanished(item)
+
+
+def _was_replayed(world: World, ref: str) -> bool:
+    pk, _, sk = ref.partition("|")
+    return bool((world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or {}).get("replays"))
 
 
 def change_zone_data(world: World) -> None:

@@ -15,11 +15,13 @@ from tests.simulator.breakable import with_something_to_break
 from tests.simulator.checks import Checks
 from tests.simulator.convergence import pending
 from tests.simulator.elements import pools_of
+from tests.simulator.meddling import Meddler
 from tests.simulator.parts import ONLY_BROKEN_SEEDS, PENDING_ISOLATION, Part, draw_parts
 from tests.simulator.pools import make_queues
 from tests.simulator.shape import CELL, POOL, Shape, draw_shape
 from tests.simulator.sizes import WRITES_MIN, turned_down
 from tests.simulator.threads import mapped_threads
+from tests.simulator.tight import DAY_S, SHORT_DAYS, SMALL_STEPS, STEP_WRITES, draw_tight, tightened
 from tests.simulator.vandals import RETENTION_S
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.tables import CALENDARS, JOBS, TIMERS
@@ -57,6 +59,7 @@ class World:
         parts: frozenset[str] | None = None,
     ) -> None:
         self.seed = seed
+        self.tight = draw_tight(seed) if shape is None else frozenset()
         self.rng = Random(seed)
         self.apart = Random(f"apart {seed}")
         self.shape = shape or draw_shape(self.rng, EPOCH_MS)
@@ -75,6 +78,8 @@ class World:
         self.tables = WatchedStore((TIMERS, JOBS, CALENDARS) if "stale_index" in self.classes else (JOBS,))
         if self.shape.page or self._has_herds:
             self.tables.writes_max = WRITES_MIN
+        if SMALL_STEPS in self.tight:
+            self.tables.writes_max = STEP_WRITES
         self.seen: Counter[str] = Counter()
         self.timeline, self.metrics = timeline, metrics
         self.violation: Violation | None = None
@@ -82,6 +87,8 @@ class World:
         self.port_calls = self.processes = self.ids = 0
         self.poisoned: set[str] = set()
         self.gone: set[str] = set()
+        self.beyond: set[str] = set()
+        """What was put where the last audit had passed: with days of some seconds, a repair may come so late."""
         self.fresh: list[str] = []
         self.garbled: dict[str, dict[str, Any]] = {}
         skew_ms = self.faults.skew_max_ms - self.faults.jump_ms
@@ -89,6 +96,7 @@ class World:
         self.host_skews_seen_ms = [{skew_ms} for skew_ms in self.host_skews_ms]
         self.slices_seen: list[set[str]] = [set() for _ in self.host_skews_ms]
         self.checks = Checks(self)
+        self.meddler = Meddler(self, comes_by=shape is None)
         self.pools = (POOL, *pools_of(self.shape.elements))
         self.sessions: dict[str, Session] = {}
         self.queues: dict[str, SimQueue] = make_queues(self)
@@ -130,7 +138,7 @@ class World:
         return self._carry_out(carry_on)
 
     def _carry_out(self, history: Callable[[], None]) -> World:
-        with turned_down(self.shape.page, herds=self._has_herds), mapped_threads(self):
+        with turned_down(self.shape.page, herds=self._has_herds), tightened(self.tight), mapped_threads(self):
             try:
                 history()
             except Violation as violation:
@@ -161,6 +169,11 @@ class World:
     @property
     def has_real_workers(self) -> bool:
         return bool(self.shape.elements & {"real_worker", "leased", "lambda_worker"})
+
+    @property
+    def day_s(self) -> int:
+        """A day of the audits."""
+        return DAY_S if SHORT_DAYS in self.tight else 86_400
 
     @property
     def zone_moved(self) -> bool:

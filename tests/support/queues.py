@@ -20,7 +20,7 @@ class WorldQueue:
         self.busy = False
 
     def receive(self, queue: str, *, limit: int, wait_s: int, hide_s: int) -> list[InMessage]:
-        found = []
+        found: list[InMessage] = []
         for number, (name, message) in enumerate(self.world.outbox.sent):
             handle = f"handle/{number}=="
             visible = self.hidden_until_ms.get(handle, 0) <= self.world.clock.at_ms

@@ -19,6 +19,7 @@ from tickwork.core.schedule import parse_schedule
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import registering
 from tickwork.flows.runs import timers, worker_calls
+from tickwork.flows.runs.finishing import Ended
 from tickwork.flows.runs.worker_calls import Started
 from tickwork.ports import Layout, Ports, Store
 from tickwork.testing.memory import MemoryStore
@@ -139,10 +140,10 @@ class World:
         assert isinstance(started, Started), started
         return started.run
 
-    def fail(self, key: LedgerKey, token: int, error: str = "boom", **how: Any) -> worker_calls.Ended | Declined:
+    def fail(self, key: LedgerKey, token: int, error: str = "boom", **how: Any) -> Ended | Declined:
         return worker_calls.fail(self.ports, key, token, error, permanent=how.pop("permanent", False), **how)
 
-    def complete(self, key: LedgerKey, token: int) -> worker_calls.Ended | Declined:
+    def complete(self, key: LedgerKey, token: int) -> Ended | Declined:
         return worker_calls.complete(self.ports, key, token)
 
     # --- looking ------------------------------------------------------------------------------------------------

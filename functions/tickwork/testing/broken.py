@@ -22,6 +22,8 @@ class Broken:
     shards: set[int] = field(default_factory=set)
     slices: set[str] = field(default_factory=set)
     queues: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    """Of these queues: those that are not there at all, as their senders are told."""
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.shards or self.slices or self.queues)
@@ -48,7 +50,7 @@ class Broken:
 
     def heal(self) -> None:
         """Everything works again."""
-        for broken in (self.tables, self.shards, self.slices, self.queues):
+        for broken in (self.tables, self.shards, self.slices, self.queues, self.closed):
             broken.clear()
 
 

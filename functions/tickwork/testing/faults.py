@@ -62,10 +62,27 @@ CLASSES_APART: dict[str, tuple[float, float]] = {
 }
 """Classes that are drawn apart from the others: a seed in which none of them is on has the history that it had before
 there were any."""
-CLASSES_ALONE: dict[str, tuple[float, float]] = {"sigterm": (0.3, 1.0)}
+CLASSES_ALONE: dict[str, tuple[float, float]] = {
+    "sigterm": (0.3, 1.0),
+    "hot_spot": (0.1, 0.7),
+    "slow_answer": (0.05, 0.4),
+}
 """Classes that are drawn each by itself, from the seed: whether one is on changes no other draw."""
 CALL_FAULTS = ("crash_before", "crash_after", "pause_before", "pause_after", "throttle")
 COMMIT_FAULTS = ("conflict", "unknown_lost", "unknown_done", "unknown_late")
+
+SPOTS: tuple[tuple[str, str, str], ...] = (
+    *(("get", table, "throttle") for table in ("timers", "jobs", "leases", "calendars", "resources")),
+    *(("get_many", table, "throttle") for table in ("timers", "timers", "jobs", "leases", "calendars")),
+    *(("query", table, "throttle") for table in ("timers", "timers", "resources", "passes", "set_aside")),
+    *(("commit", table, "throttle") for table in ("timers", "jobs", "leases", "passes")),
+    *(("commit", table, "unknown_done") for table in ("timers", "timers", "jobs", "jobs", "leases", "leases")),
+    *(("commit", table, "conflict") for table in ("timers", "jobs", "leases")),
+    *(("commit", table, "crash_after") for table in ("timers", "jobs")),
+    *(("commit", table, "pause_after") for table in ("timers", "jobs", "leases", "leases")),
+)
+"""Where a hot spot may lie: one sort of call, to one table, that goes wrong in one way, far more often than calls
+do otherwise. What has to be right after just that call is met by few histories else."""
 
 CALL, COMMIT, RARE_COMMIT = "call", "commit", "rare_commit"
 RARE_TIMES = 10
@@ -93,6 +110,8 @@ class Faults:
     skew_max_ms: int = 0
     jump_ms: int = 0
     """By how much a host's clock jumps, forward or back, and later back again. `skew_max_ms` has it in it."""
+    spot: tuple[str, str, str] = ("", "", "")
+    """Of the class `hot_spot`: which call, to which table, goes wrong how."""
     off: bool = False
     tables: dict[str, Table] = field(default_factory=dict)
     """By what a call is."""
@@ -125,8 +144,11 @@ class Faults:
         rate = self.rates.get(name)
         return rate is not None and rng.random() < rate
 
-    def draw(self, rng: Random, kind: str) -> str | None:
-        """The fault of one port call, mostly None: one draw for all classes, so that a call costs one."""
+    def draw(self, rng: Random, kind: str, where: tuple[str, str] | None = None) -> str | None:
+        """The fault of one port call, mostly None: one draw for all classes, so that a call costs one. `where`: which
+        call, to which table."""
+        if where is not None and where == self.spot[:2] and self.strikes(rng, "hot_spot"):
+            return self.spot[2]
         total, steps = self.tables[kind]
         if not total:
             return None
@@ -165,7 +187,8 @@ def draw_alone(seed: int, faults: Faults) -> Faults:
         rng = Random(f"{name} {seed}")
         if rng.random() < _ALONE_SHARE:
             alone[name] = rng.uniform(low, high)
-    return Faults(faults.rates | alone, faults.skew_max_ms, faults.jump_ms)
+    spot = Random(f"spot {seed}").choice(SPOTS) if "hot_spot" in alone else ("", "", "")
+    return Faults(faults.rates | alone, faults.skew_max_ms, faults.jump_ms, spot)
 
 
 def pause_ms(rng: Random) -> int:

@@ -66,9 +66,10 @@ class _HostClocks:
 
 class Process(_HostClocks):
     """One process. `owed`: the pending items it has put behind a cursor and must see to before it answers. `tokens`:
-    the fencing tokens it was granted, by slice or run. `gave_up`: its caller was told of a failure. `began_ms`: its own
-    wall clock when it began (`began_true_ms`: the true time then). `is_whole`: a pause strikes all of it, not only a
-    thread. `stood_until_ms`: the true time when its last pause was over."""
+    the fencing tokens it was granted, by slice or run. `gave_up`: its caller was told of a failure. `met_failure`:
+    a fault has struck a call of its own. `began_ms`: its own wall clock when it began (`began_true_ms`: the true time
+    then). `is_whole`: a pause strikes all of it, not only a thread. `stood_until_ms`: the true time when its last pause
+    was over; `stood_in`: the call that it was in."""
 
     __slots__ = (
         "_frozen_ms",
@@ -78,10 +79,12 @@ class Process(_HostClocks):
         "host",
         "is_whole",
         "kind",
+        "met_failure",
         "name",
         "owed",
         "ports",
         "state",
+        "stood_in",
         "stood_until_ms",
         "tokens",
         "world",
@@ -94,11 +97,11 @@ class Process(_HostClocks):
         self.name = f"{kind}-{world.processes}"
         self.host = world.rng.randrange(len(world.host_skews_ms)) if host is None else host
         self.state = RUNNING
-        self.gave_up = False
+        self.gave_up = self.met_failure = False
         self.owed: set[str] = set()
         self.tokens: dict[str, int] = {}
         self._frozen_ms = 0
-        self.stood_until_ms = -1
+        self.stood_until_ms, self.stood_in = -1, ""
         self.is_whole = True
         self.began_true_ms = world.kernel.now_ms
         self.began_ms = self.now_ms()
@@ -150,12 +153,14 @@ class Process(_HostClocks):
             raise Crashed
         world.kernel.park(_LATENCIES_MS[int(world.rng.random() * 10)])
 
-    def call[T](self, verb: str, detail: object, effect: Callable[[], T], kind: str = CALL) -> T:
-        """One port call: park, let the swarm decide, take effect, perhaps park again."""
+    def call[T](
+        self, verb: str, detail: object, effect: Callable[[], T], kind: str = CALL, table: str | None = None
+    ) -> T:
+        """One port call: park, let the swarm decide, take effect, perhaps park again. `table`: where it goes to."""
         world = self.world
         world.port_calls += 1
         self.park()
-        fault = world.faults.draw(world.rng, kind)
+        fault = world.faults.draw(world.rng, kind, None if table is None else (verb, table))
         if fault is not None:
             return self._faulty(fault, verb, detail, effect)
         result = effect()
@@ -168,6 +173,7 @@ class Process(_HostClocks):
     def _faulty[T](self, fault: str, verb: str, detail: object, effect: Callable[[], T]) -> T:
         world = self.world
         world.seen[fault] += 1
+        self.met_failure = True
         if world.timeline is not None:
             world.trace(self.name, f"{verb} !{fault}", detail)
         match fault:
@@ -184,7 +190,7 @@ class Process(_HostClocks):
                 world.kernel.at(world.kernel.now_ms + late_ms, lambda: _late(self, verb, detail, effect))
                 raise OutcomeUnknown("simulated: it arrives late")
             case "pause_before":
-                self._pause()
+                self._pause(verb)
         result = effect()
         if world.timeline is not None:
             world.trace(self.name, verb, detail, result)
@@ -194,10 +200,10 @@ class Process(_HostClocks):
             case "unknown_done":
                 raise OutcomeUnknown("simulated: the reply was lost")
             case "pause_after":
-                self._pause()
+                self._pause(verb)
         return result
 
-    def _pause(self) -> None:
+    def _pause(self, verb: str) -> None:
         world = self.world
         duration_ms = pause_ms(world.rng)
         if self.is_whole and world.faults.strikes(world.rng, "freeze"):
@@ -205,7 +211,7 @@ class Process(_HostClocks):
             self._frozen_ms += duration_ms
         world.trace(self.name, "PAUSE", f"{duration_ms / 1000:.1f} s")
         world.kernel.park(duration_ms)
-        self.stood_until_ms = world.kernel.now_ms
+        self.stood_until_ms, self.stood_in = world.kernel.now_ms, verb
 
 
 def _late(process: Process, verb: str, detail: object, effect: Callable[[], Any]) -> None:

@@ -70,6 +70,8 @@ class SimQueue:
         self.messages: dict[int, Message] = {}
         self.served_from_ms = 0
         self.refuses_until_ms = 0
+        self.gathers_ms = 0
+        """Messages are delivered at multiples of this only, and so in batches."""
         self._ids = 0
 
     def put(self, body: str, delay_ms: int) -> None:
@@ -91,6 +93,7 @@ class SimQueue:
             self._wake(message_id, message.visible_at_ms)
 
     def _wake(self, message_id: int, when_ms: int) -> None:
+        when_ms += -when_ms % self.gathers_ms if self.gathers_ms else 0
         self.world.kernel.at(when_ms, lambda: self._deliver(message_id))
 
     def take(self, limit: int, hide_ms: int) -> list[Message]:
@@ -158,6 +161,8 @@ class SimSender:
         failed: list[int] = []
         refused: list[tuple[int, str]] = []
         target = self._process.world.queues[queue]
+        if queue in self._process.world.broken.closed:
+            return self._process.call(f"send {queue}", messages, partial(self._refused_all, messages))
         for batch in batched(enumerate(messages), _BATCH_MAX):
             try:
                 report = self._process.call(
@@ -194,6 +199,14 @@ class SimSender:
                 world.seen["send_failed_but_sent"] += 1
                 failed.append(index)
         return SendReport(tuple(failed), tuple(refused))
+
+    def _refused_all(self, messages: Sequence[OutMessage]) -> SendReport:
+        """There is no such queue. A window sets aside what was for it; a creator has its caller told by the alarm."""
+        world = self._process.world
+        world.seen["queue not there"] += 1
+        if self._process.kind != "scanner":
+            world.checks.turned_away(self._process, [message.body for message in messages])
+        return SendReport(tuple(range(len(messages))), why="simulated: there is no such queue", closed=True)
 
     def _accept(self, target: SimQueue, message: OutMessage, what: str) -> None:
         world = self._process.world
@@ -237,6 +250,7 @@ class SimReceiver:
         source = self._process.world.queues[queue]
         if not 0 <= seconds <= _HIDDEN_S_MAX:
             raise InvariantViolated(f"a message can be hidden for 0 to {_HIDDEN_S_MAX} s, not for {seconds}")
+        self._process.world.checks.hidden(self._process, queue, seconds)
         self._process.call("hide", (queue, receipt, seconds), lambda: source.delay(int(receipt), seconds * SECOND_MS))
 
     def delete(self, queue: str, receipt: str) -> None:

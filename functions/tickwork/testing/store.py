@@ -133,9 +133,9 @@ class SimStore:
         return self._read("get_many", table, keys, partitions, effect)
 
     def _note(self, table: Table, items: Iterable[Item | None]) -> None:
-        """What a step is planned from."""
-        if table is JOBS:
-            self._process.world.checks.read_jobs(self._process, [item for item in items if item is not None])
+        """What a step, or an answer, is decided from."""
+        if table is JOBS or table is TIMERS:
+            self._process.world.checks.looked_at(self._process, table, [item for item in items if item is not None])
 
     def query(
         self,
@@ -189,8 +189,12 @@ class SimStore:
         )
 
     def scan(self, table: Table, *, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+        found = self._scan(table, self._page_of(limit), after)
+        self._process.world.checks.scanned(self._process, table, found[1])
+        return found
+
+    def _scan(self, table: Table, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
         world = self._process.world
-        limit = self._page_of(limit)
         if table is JOBS and self._strikes("stale_scan"):
             world.seen["stale_scan"] += 1
             behind_ms = world.rng.randint(1, _STALE_MS)
@@ -204,7 +208,7 @@ class SimStore:
 
     def commit(self, writes: Sequence[Write]) -> Committed | Refused:
         kind = RARE_COMMIT if any(map(_is_rare, writes)) else COMMIT
-        return self._process.call("commit", writes, lambda: self._commit(writes), kind)
+        return self._process.call("commit", writes, lambda: self._commit(writes), kind, writes[0].table.name)
 
     def _read[T](
         self, verb: str, table: Table, detail: object, partitions: Iterable[str], effect: Callable[[], T]
@@ -213,9 +217,10 @@ class SimStore:
         broken = self._process.world.broken
         if broken and broken.stops_read(table, partitions):
             effect = self._throttled
-        return self._process.call(verb, (table.name, detail), effect)
+        return self._process.call(verb, (table.name, detail), effect, table=table.name)
 
     def _throttled(self) -> NoReturn:
+        self._process.met_failure = True
         self._process.world.seen["broken part throttled"] += 1
         raise Throttled("simulated: this part is broken")
 

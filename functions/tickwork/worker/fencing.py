@@ -40,7 +40,8 @@ class S3Client(Protocol):
 class Cursor(Protocol):
     """A DB-API cursor with the `%s` style: psycopg, psycopg2, pg8000."""
 
-    rowcount: int
+    @property
+    def rowcount(self) -> int: ...
 
     def execute(self, query: str, parameters: tuple[Any, ...]) -> Any: ...
 

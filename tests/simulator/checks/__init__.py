@@ -20,18 +20,27 @@ from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
 from tests.simulator.checks.rows import RowChecks
+from tests.simulator.checks.sight import SightChecks
 from tests.simulator.checks.skips import SkipChecks
 from tests.simulator.checks.slots import SlotChecks
 from tests.simulator.checks.ticks import TickChecks
 from tests.simulator.checks.told import Told
-from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, SET_ASIDE, TIMERS
+from tests.simulator.checks.waiters import WaiterChecks
+from tests.simulator.checks.walks import WalkChecks
+from tests.simulator.checks.workers import WorkerChecks
+from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, PASSES, SET_ASIDE, TIMERS
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
+    from tickwork.core.ledger.tables import Table
     from tickwork.core.ledger.writes import Item
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
+
+
+_HIDDEN_S_MAX = 960
+"""The longest lease, and some spare."""
 
 
 class Checks:
@@ -54,6 +63,10 @@ class Checks:
         self.rows = RowChecks(world)
         self.audited = AuditChecks()
         self.audits = LedgerAuditChecks(world)
+        self.sight = SightChecks(world)
+        self.workers = WorkerChecks(world)
+        self.waiters = WaiterChecks(world)
+        self.walks = WalkChecks(world)
 
     def committed(self, process: Process, changes: tuple[Change, ...]) -> None:
         """One commit took effect."""
@@ -73,6 +86,9 @@ class Checks:
             elif table is JOBS:
                 self.chains.changed(process, before, after)
                 self.slots.job_changed(before, after)
+            elif table is PASSES:
+                self.sight.row_changed(process, after)
+                self.walks.place_changed(process, after)
             elif table is CALENDARS:
                 self.chains.calendar_changed(after)
                 self.freezes.calendar_changed(after)
@@ -82,6 +98,8 @@ class Checks:
         self.overlaps.settled(process, changes)
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)
+        self.sight.settled(process, changes)
+        self.waiters.settled(process, changes)
         self.ledger.never_fired |= self.chains.ended_as_next(changes)
 
     def sent(self, process: Process, body: str, visible_at_ms: int) -> None:
@@ -95,6 +113,8 @@ class Checks:
         self.lags.sent(message["ref"], message["dispatched_at_ms"])
         self.ledger.sent(process, message["ref"])
         self.ledger.told_what(process, message)
+        self.waiters.sent(process, message)
+        self.rows.sent(process, message)
         if message["dispatched_by"] == "audit":
             self.ledger.woken(process, message["ref"])
         self.cursors.sent(ref)
@@ -105,6 +125,14 @@ class Checks:
         message = json.loads(body)
         self.cursors.sent(message.get("retry_ref") or message["ref"])
 
+    def turned_away(self, process: Process, bodies: list[str]) -> None:
+        """There is no such queue: that is alarmed, and whoever met it goes no further along the chains of what he has
+        put. The reconciler does."""
+        for body in bodies:
+            self.refused(body)
+        for one in self.cursors.of(process):
+            self.cursors.sent(one.ref)
+
     def ticked(self, body: str) -> None:
         """A queue has taken a tick."""
         self.ticks.sent(body)
@@ -113,9 +141,21 @@ class Checks:
         """A query of the ledger has come to the end of its range."""
         self.audits.read(process, partition, first, last)
 
-    def read_jobs(self, process: Process, jobs: list[Item]) -> None:
-        """A process has read definitions."""
-        self.chains.read(process, jobs)
+    def looked_at(self, process: Process, table: Table, items: list[Item]) -> None:
+        """A process has read items one by one, to decide by them."""
+        if table is JOBS:
+            self.chains.read(process, items)
+        self._world.meddler.looked_at(process, table, items)
+
+    def hidden(self, process: Process, queue: str, seconds: int) -> None:
+        """A message of a run comes again when the longest lease may be over, at the latest: else its run lies idle."""
+        if queue.startswith("ready-") and seconds > _HIDDEN_S_MAX:
+            raise Violation("bounded-lag", f"{process.name} hid a message of {queue} for {seconds} s")
+
+    def scanned(self, process: Process, table: Table, more: Item | None) -> None:
+        """A process has read a page of a table, and there is more behind that place."""
+        if table is JOBS:
+            self.walks.scanned(process, more)
 
     def given_up(self, process: Process, queue: str, body: str) -> None:
         """A message is deleted by the service itself."""
@@ -126,6 +166,7 @@ class Checks:
         """A caller was told that its call has succeeded."""
         self.cursors.answered(process)
         self.ticks.answered(process, self.cursors.of(process))
+        self.waiters.answered(process)
 
 
 def due_ms_of(ref: str) -> int:

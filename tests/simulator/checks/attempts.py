@@ -24,6 +24,8 @@ _ASKED_S = 20
 _USED_UP = ("out of attempts", "lost", "timed_out")
 """Reasons of an end that say: no attempt was left."""
 _ROUND_MS = SECOND_MS
+_PAYLOAD_LOST = "PayloadLost"
+"""The error class of an attempt that the platform itself ends."""
 
 
 class AttemptChecks:
@@ -61,6 +63,10 @@ class AttemptChecks:
             return None
         return dict(work.get("retry", {})) | {"unsafe": work.get("idempotency_class") == "unsafe"}
 
+    def _work(self, run: Item) -> dict[str, Any]:
+        work = run.get("work") or self._world.work_of(run.get("job_id", ""))
+        return work if isinstance(work, dict) else {}
+
     def _check_allowed(self, process: Process, ref: str, after: Item, policy: dict[str, Any]) -> None:
         """No attempt beyond the policy's number."""
         number = after["attempt"] - _uncounted(after)
@@ -70,6 +76,8 @@ class AttemptChecks:
     def _check_used_up(self, process: Process, ref: str, before: Item, after: Item, policy: dict[str, Any]) -> None:
         """None is given up while attempts are left to it."""
         reason = str(after.get("reason", ""))
+        if "url" not in self._work(after) and _last_class(after) != _PAYLOAD_LOST:
+            self._world.checks.workers.buried(process, ref, before, reason)
         if policy["unsafe"] or not reason.startswith(_USED_UP):
             return
         number = before["attempt"] - _uncounted(before)
@@ -109,6 +117,11 @@ def _uncounted(run: Item) -> int:
     """Attempts of before the last replay, and those that a worker has handed back."""
     replays = run.get("replays", ())
     return int(replays[-1]["after_attempt"] if replays else 0) + int(run.get("interrupted", 0))
+
+
+def _last_class(run: Item) -> str:
+    attempts = run.get("attempts", ())
+    return str(attempts[-1].get("error_class", "")) if attempts else ""
 
 
 def _last_outcome(run: Item) -> str:

@@ -55,6 +55,8 @@ class LedgerAuditChecks:
                     what = f"{process.name} moved {cursor} of {slice_id} past {partition}, which it had not read"
                     raise Violation("every-end-recorded", what)
             self._check_mended(process, slice_no, cursor, begin, end)
+            if cursor == _CURSORS[-1]:
+                self._world.checks.sight.passed(process, slice_no, begin, end)
 
     def _check_mended(self, process: Process, slice_no: int, cursor: str, begin: int, end: int) -> None:
         """Nothing that should have been sent is left unsent there, but by who is still at it."""

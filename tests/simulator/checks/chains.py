@@ -49,6 +49,7 @@ class ChainChecks:
         if before is not None and after.get("last") and after["last_scheduled_at_ms"] < _last_ms(before):
             what = f"{process.name} noted an older run as the last of {after['job_id']}: {after.get('last')}"
             raise Violation("every-end-recorded", what)
+        self._check_told_since(process, before, after)
         if before is not None and before["version"] == after["version"]:
             self._check_same(process, before, after)
             self._check_since(process, before, after)
@@ -105,6 +106,15 @@ class ChainChecks:
         if last and last != before["next_scheduled_at_ms"] and last <= since_ms:
             what = f"{process.name} went on to {last} of {after['job_id']}, whose schedule is of {since_ms}"
             raise Violation("one-run", what)
+
+    def _check_told_since(self, process: Process, before: Item | None, after: Item) -> None:
+        """A schedule is as old as its last change: any other that makes it younger forgets what was missed."""
+        since_ms = after.get("scheduled_since_ms", 0)
+        if before is None or before["status"] != after["status"] or since_ms == before.get("scheduled_since_ms", 0):
+            return
+        if before["schedule"] == after["schedule"] and after["job_id"] not in self._world.garbled:
+            what = f"{process.name} made the schedule of {after['job_id']} one of {since_ms}, and did not change it"
+            raise Violation("every-end-recorded", what)
 
     def _check_change(self, process: Process, before: Item) -> None:
         """A change of the definition gives up only what was not due yet when it was asked for."""

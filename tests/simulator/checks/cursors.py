@@ -1,18 +1,22 @@
 """Checks on slices: cursor-honest, one-owner-effect (of a slice).
 
 A pending item that the cursors have passed must have been sent, or be in the care of the call that wrote it and that
-has not answered yet. Passed: it lies behind `done`, not in the part of an outage's backlog that is still to be served,
-and not in what a set-aside row has still to serve. When that call answers, it must have been sent; when it died, it is
-the reconciler's, and the liveness phase sees to it that it is found.
+has not answered yet. Passed: it lies behind `done`, or behind the place that a window has noted in the minute after,
+not in the part of an outage's backlog that is still to be served, and not in what a set-aside row has still to serve.
+When that call answers, it must have been sent; when it died, it is the reconciler's, and the liveness phase sees to it
+that it is found.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import slice_key
-from tickwork.core.ledger.tables import LEASES, SET_ASIDE, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, SET_ASIDE, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
 
@@ -24,7 +28,9 @@ _CURSORS = ("token", "closing", "done", "audited")
 _HELD = ("owner", "lease_until_ms", "closing", "done", "late_from", "late_until", "late_at")
 
 
-_PASSING = ("done", "late_from", "late_until", "late_at")
+_SEND_MS = 2_000
+"""How long a send is tried again before the lease is looked at."""
+_PASSING = ("done", "late_from", "late_until", "late_at", "live_until", "live_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,8 @@ class CursorChecks:
     def __init__(self, world: World) -> None:
         self._world = world
         self._unsent: dict[int, dict[str, Unsent]] = {n: {} for n in range(world.shape.slices)}
+        self._puts: Counter[tuple[Process, str]] = Counter()
+        """How many items of a job a process has put: one that follows a chain puts several."""
         self._granted: dict[tuple[Process, str], int] = {}
         """The last lease of each process on each slice: a write by the right of it may come late, when the process
         serves another slice already. Nothing is wrong with it while nobody else has taken the slice."""
@@ -63,6 +71,9 @@ class CursorChecks:
         pool = str(after["work"]["pool"]) if "work" in after else ""
         unsent = Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
         self._unsent[slice_no][ref] = unsent
+        self._puts[process, job_of(ref)] += 1
+        if lease is not None and unsent.second <= lease["audited_day"]:
+            self._world.beyond.add(ref)
         if lease is not None and self._is_passed(unsent, lease):
             self._put_behind(unsent)
 
@@ -105,7 +116,7 @@ class CursorChecks:
                 raise Violation("one-owner-effect", what)
         if after["done"] > after["closing"]:
             raise Violation("cursor-honest", f"{process.name} moved done of {slice_id} beyond closing")
-        if any(after[name] != before[name] for name in _PASSING):
+        if any(after.get(name) != before.get(name) for name in _PASSING):
             self._advanced(process, after)
 
     def row_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
@@ -129,7 +140,11 @@ class CursorChecks:
         lost by it: it may be paused within the call, or deceived by a clock that stood still with it."""
         slice_id, _, token = by.rpartition("#")
         lease = self._world.tables.standing(LEASES, {"slice": slice_id})
-        stood_still = process.stood_until_ms == self._world.kernel.now_ms or process.is_deceived
+        since_ms = self._world.kernel.now_ms - process.stood_until_ms
+        stood_still = not since_ms or process.is_deceived
+        stood_still |= (
+            process.stood_in.startswith("send") and since_ms <= _SEND_MS
+        )  # in an earlier try of this very send
         if lease is None or stood_still or "clock_jump" in self._world.classes:
             return
         is_standing = lease["token"] == int(token)  # else somebody has it whose clock is ahead, and that is no wrong
@@ -145,10 +160,34 @@ class CursorChecks:
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
         process.owed.clear()
 
+    def answered_for(self, process: Process, earlier: Sequence[Process]) -> None:
+        """The caller repeats what nobody answered, and now has an answer: what the tries that died have written is as
+        good as if the first had come to its end. (What its chain has left behind already is the audit's: whoever asks
+        again sees what is next.)"""
+        dead = {one for one in earlier if one is not process and one.state not in ("running", "ended")}
+        for slice_no, unsent in self._unsent.items() if dead else ():
+            lease = self._lease(slice_no)
+            for one in unsent.values():
+                if one.writer not in dead or lease is None or not self._is_passed(one, lease):
+                    continue
+                is_first = self._puts[one.writer, job_of(one.ref)] == 1
+                if is_first and not self._waits_to_be_mended(one.ref) and not self._is_stepped(one.ref):
+                    what = f"{process.name} answered, and {one.ref} of {one.writer.name} behind the cursor was not sent"
+                    raise Violation("cursor-honest", what)
+
+    def _is_stepped(self, ref: str) -> bool:
+        """Whether it is an occurrence of a job, and not its next any more."""
+        _, team, name, nominal, *_ = ref.partition("|")[2].split("#")
+        job = self._world.tables.standing(JOBS, {"job_id": f"{team}:{name}"})
+        return "retry" not in ref and job is not None and job["next_scheduled_at_ms"] != int(nominal) * SECOND_MS
+
     def _waits_to_be_mended(self, ref: str) -> bool:
         """Whether its job or a calendar of it cannot be read: asking again is no help, the audit parks it."""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or {}
+        if "run_ref" in item:  # a retry goes by the job of its run
+            pk, _, sk = str(item["run_ref"]).partition("|")
+            item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or item
         garbled = [part for part in self._world.parts if part.name.startswith("garbled")]
         return any(part.touches(self._world, ref, item) for part in garbled)
 
@@ -194,10 +233,15 @@ class CursorChecks:
         return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
 
 
+def job_of(ref: str) -> str:
+    """The job, or the one-shot, of an item."""
+    return ":".join(ref.partition("|")[2].split("#")[1:3])
+
+
 def _is_behind(unsent: Unsent, lease: Item) -> bool:
     """Whether the cursors have passed an item. (Written out again: this is what is to be checked.)"""
     if unsent.second > lease["done"]:
-        return False
+        return bool(unsent.second <= lease.get("live_until", 0) and _place(unsent.ref) <= lease.get("live_at", ""))
     if not lease["late_from"] <= unsent.second <= lease["late_until"]:
         return True
     return _place(unsent.ref) <= str(lease["late_at"])

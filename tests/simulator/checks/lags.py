@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulator.elements import LAMBDA_POOL, LEASED_POOL, REAL_POOL
 from tests.simulator.parts import PARTS
+from tests.simulator.tight import GATHERED, GATHERS_MS
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.writes import Item
@@ -60,13 +61,14 @@ class LagChecks:
         self._allowed_ms = world.lag_max_ms + 2 * world.faults.skew_max_ms
         self._allowed_ms += sum(PROMISED_MS.get(name, 0) for name in classes)
         self._allowed_ms += ISOLATION_MS if self._parts else 0
+        self._allowed_ms += GATHERS_MS if GATHERED in world.tight else 0
         self._allowed_ms += _HERD_MS if world.shape.elements & {"herd", "job_herd"} else 0
 
-        self._first_sent_ms: dict[str, int] = {}
+        self.first_sent_ms: dict[str, int] = {}
 
     def sent(self, ref: str, dispatched_at_ms: int) -> None:
         """A message was left for a ready queue."""
-        self._first_sent_ms.setdefault(ref, dispatched_at_ms)
+        self.first_sent_ms.setdefault(ref, dispatched_at_ms)
 
     def stop(self) -> None:
         """Judge nothing: somebody measures."""
@@ -90,7 +92,7 @@ class LagChecks:
         a later copy, which the audit has sent because no worker had taken up the first."""
         work = run.get("work") or (self._world.tables.standing(JOBS, {"job_id": run["job_id"]}) or {}).get("work")
         if isinstance(work, dict) and work.get("pool") in _WORKERS_CAPACITY and run.get("dispatched_at_ms"):
-            return min(int(run["dispatched_at_ms"]), self._first_sent_ms.get(ref, self._world.kernel.now_ms))
+            return min(int(run["dispatched_at_ms"]), self.first_sent_ms.get(ref, self._world.kernel.now_ms))
         return self._world.kernel.now_ms
 
     def _is_touched(self, ref: str, run: Item) -> bool:

@@ -53,12 +53,13 @@ _WHAT = ("handler", "payload", "payload_id", "url", "lease_s")
 
 
 class LedgerChecks:
-    """`accepted` and `cancelled` are refs that a client was told about; `started_at_ms` first starts, by ref;
-    `held_until_ms` until when a worker was told that it holds an attempt, by run and token."""
+    """`accepted` and `cancelled` are refs that a client was told about; `started_at_ms` first starts, and `changed_ms`
+    last changes, by ref."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.accepted: dict[str, int] = {}
+        self.changed_ms: dict[str, int] = {}
         self.cancelled: set[str] = set()
         self._brought_back_ms: dict[str, int] = {}
         self._what: dict[str, dict[str, Any]] = {}
@@ -67,7 +68,6 @@ class LedgerChecks:
         self.last_start: dict[str, tuple[int, int]] = {}
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
-        self.held_until_ms: dict[tuple[str, int], int] = {}
         self._given_up_ms: dict[tuple[str, int], int] = {}
         self._claims: dict[tuple[str, int], str] = {}
         self._carriers: dict[tuple[str, int], int] = {}
@@ -83,6 +83,9 @@ class LedgerChecks:
             invariant = "cancelled-stays" if was == "cancelled" else "every-end-recorded"
             raise Violation(invariant, f"{process.name}: {ref} went from {was} to {now}")
         self._world.seen[f"item {was or 'new'} -> {now}"] += 1
+        self.changed_ms[ref] = self._world.kernel.now_ms
+        if now == "expired" and not after.get("start_by_ms"):  # else its deadline says when
+            self._world.checks.sight.expired(process, ref, after)
         if now == "skipped":
             self._world.seen[f"item {after.get('reason')}"] += 1
         if was == "running" and now == "waiting" and before and before.get("cancel_requested"):
@@ -194,7 +197,6 @@ class LedgerChecks:
     def promised(self, ref: str, token: int, until_ms: int) -> None:
         """A worker was told that it holds the run until then."""
         self._promised_ms[ref, token] = min(until_ms, self._given_up_ms.get((ref, token), until_ms))
-        self.held_until_ms[parse_ref(ref).run_id, token] = self._promised_ms[ref, token]
 
     def gave_up(self, ref: str, token: int, until_ms: int) -> None:
         """A worker gives a run back: it makes no use of it after that, whatever becomes of its call."""

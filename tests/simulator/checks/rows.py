@@ -6,8 +6,10 @@ distance between two tries is bounded, and whoever sets a try sends the tick for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
+from tickwork.core.dispatch import set_aside
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import LEASES, SET_ASIDE
 from tickwork.testing.violation import Violation
@@ -21,12 +23,32 @@ _DISTANCE_S = {"pool": 30, "shard": 30, "job": 300, "jobs": 30, "all": 30}
 """Written out again: the longest that somebody who is back waits for the next try."""
 
 
+_SPARE_TIMES = 2
+"""What is put behind the cursor meanwhile is sent beside it."""
+
+
 class RowChecks:
     """`_set`: by process the slices whose next try it has moved."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._set: dict[Process, set[str]] = {}
+        self._late: dict[tuple[Process, str], set[str]] = defaultdict(set)
+
+    def sent(self, process: Process, message: dict[str, Any]) -> None:
+        """What a window sends of the time before its cursor (a backlog, rows) takes a fifth of its slice's capacity, of
+        two seconds at most, each of the two as much (F8). Of one-shots: the step of a chain may bring others."""
+        ref, (slice_id, _, _) = str(message["ref"]), str(message["dispatched_by"]).rpartition("#")
+        if process.kind != "scanner" or "~" not in ref or message.get("retry_ref"):
+            return
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
+        if lease is None or int(ref.partition("|")[2][:10]) > lease["done"]:
+            return
+        late = self._late[process, slice_id]
+        late.add(ref)
+        capacity = process.ports.layout.slice_capacity_per_s
+        if len(late) > _SPARE_TIMES * 2 * 2 * max(1, capacity // 5):
+            raise Violation("isolation", f"{process.name} sent {len(late)} late ones of {slice_id} at once")
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: the leases it touched name the first try of their rows."""
@@ -38,12 +60,17 @@ class RowChecks:
                     self._set.setdefault(process, set()).add(after["slice"])
             elif table is SET_ASIDE and after is not None:
                 touched.add(after["slice"])
+                if before is not None and before["next_try_s"] == after["next_try_s"]:
+                    continue  # it was set by another's clock
                 distance_s = after["next_try_s"] - process.latest_ms() // SECOND_MS
                 if distance_s > _DISTANCE_S[str(after["who"]).partition("#")[0]] + 1:
                     what = f"{process.name} has {after['who']} of {after['slice']} wait {distance_s} s for a try"
                     raise Violation("isolation", what)
         for slice_id in sorted(touched):
             self._check_first(process, slice_id)
+            count = sum(row["slice"] == slice_id for row in self._world.tables.items(SET_ASIDE))
+            if count > set_aside.ROWS_MAX + 1:  # one more, of all, takes what fails beyond the bound
+                raise Violation("isolation", f"{process.name} has {slice_id} with {count} rows")
 
     def _check_first(self, process: Process, slice_id: str) -> None:
         first = self.first_try(slice_id)

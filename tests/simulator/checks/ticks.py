@@ -105,7 +105,7 @@ class TickChecks:
         for claim in self._work[process].claims:
             if claim.slice_no == slice_no and not claim.is_issued:
                 claim.is_issued = True
-                self._check_claim(process, claim, _UNREAD_EVERY_S)
+                self._check_claim(process, claim, _UNREAD_EVERY_S if process.met_failure else 0)
 
     def _check_claim(self, process: Process, claim: _Claim, within_s: int) -> None:
         for (pk, sk), second in claim.found.items():

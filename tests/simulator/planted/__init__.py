@@ -14,6 +14,7 @@ from tests.simulator.planted import (
     rows,
     slots,
     versions,
+    watched,
     window,
 )
 from tests.simulator.planted.bug import Bug, Patch
@@ -31,6 +32,7 @@ PLANTED = (
     *rows.BUGS,
     *versions.BUGS,
     *promises.BUGS,
+    *watched.BUGS,
     *overlaps.BUGS,
 )
 

@@ -18,7 +18,7 @@ from tickwork.core.errors import QuotaExceeded, Throttled
 from tickwork.core.instants import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.tables import JOBS, RESOURCES, TEAMS, TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Anyway, Item, Put
+from tickwork.core.ledger.writes import Anyway, Committed, Item, Put
 from tickwork.flows.access import keys, quotas
 from tickwork.flows.access.keys import Wanted
 from tickwork.flows.audit.reconciling import reconcile
@@ -313,6 +313,15 @@ def test_the_bytes_of_pending_payloads_are_counted() -> None:
     assert (world.used()["payload_bytes"], world.used()["pending_timers"]) == (60, None)
 
 
+def test_of_a_batch_each_timer_stands_for_what_it_is_counted_for() -> None:
+    world = World(pending_timers=100)
+    batch = {"timers": [TIMER | {"payload": number} for number in range(7)]}
+    world.ok(world.api.call("POST", "/timers:batch", batch))
+    assert [item.get("stands_for", "")[:2] for item in world.tables.items(TIMERS)].count("3#") == 2
+    assert world.counter()["timers"] == 6  # the seventh is counted with the next
+    assert world.counter()["bytes"] == 6
+
+
 @pytest.mark.parametrize("processes", [1, 4])
 def test_far_below_a_quota_one_timer_stands_for_many_and_near_it_each_for_itself(processes: int) -> None:
     site = Site(processes, pending_timers=8_000)
@@ -543,9 +552,16 @@ def test_the_owner_hears_at_four_fifths_by_the_routes_that_are_proven_once_a_quo
     for name in "abcde":
         world.ok(world.api.call("POST", "/jobs", job(name)))
     assert ["jobs=5" in text for _, text in pager.sent] == [False, True]
-    other = ApiUnderTest(world.another_process())
-    assert other.call("POST", "/timers", TIMER)[0] == 429
-    assert len(pager.sent) == 2
+    others = world.another_process()
+    assert ApiUnderTest(others).call("POST", "/timers", TIMER)[0] == 429
+    assert isinstance(others.pager, FakePager)
+    assert (len(pager.sent), others.pager.sent) == (2, [])
+    paged = [item for item in world.tables.items(TEAMS) if item["cell"] == "@paged"]
+    assert [item["team"] for item in paged] == ["payments#pending_timers", "payments#jobs"]
+    for item in paged:
+        world.tables.remove(TEAMS, item)
+    assert world.timer()[0] == 429  # of what it has told today a process asks nobody
+    assert (len(pager.sent), [item for item in world.tables.items(TEAMS) if item["cell"] == "@paged"]) == (2, [])
     world.ports.clock.sleep_ms(DAY_MS)
     assert world.timer()[0] == 429
     assert len(pager.sent) == 3
@@ -618,6 +634,14 @@ def test_no_more_is_lent_to_all_than_leaves_something_for_who_comes() -> None:
     now_s = site.clock.at_ms // SECOND_MS
     window = site.tables.get(RESOURCES, pacing.window_key("payments", now_s)) or {}
     assert 50 <= window["lent"] <= pacing.lendable(100)
+
+
+def test_of_two_that_would_borrow_at_once_what_is_left_one_does() -> None:
+    tables = MemoryStore()
+    wish = pacing.asking("payments", 100, pacing.Pace(), pacing.Lend(40, 0), 1_000)
+    assert [isinstance(tables.commit([wish]), Committed) for _ in range(2)] == [True, False]
+    rest = pacing.asking("payments", 100, pacing.Pace(), pacing.Lend(30, 0), 1_000)
+    assert [isinstance(tables.commit([rest]), Committed) for _ in range(2)] == [True, False]
 
 
 def test_nobody_is_refused_by_what_others_have_given_back_since() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,13 +11,12 @@ import pytest
 from tests.support.runs_world import World
 from tickwork.core.errors import Throttled
 from tickwork.core.jobs.definitions import CatchUp, Job
-from tickwork.core.jobs.overlap import ALLOW, HOLDERS_MAX, SKIP
+from tickwork.core.jobs.overlap import ALLOW, HOLDERS_MAX, SKIP, holds
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
-from tickwork.core.ledger.writes import Anyway, Delete, Update
+from tickwork.core.ledger.writes import Anyway, Delete, Update, Write
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.overlapping import Unheard, holdings
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
@@ -154,6 +155,14 @@ def test_one_that_is_to_stop_holds_as_long_as_its_worker_may_run(world: World) -
     assert skipped(world, world.until_due(job_id)) == held_by(first, "running")
 
 
+@pytest.mark.parametrize(("lapsed_ms", "does"), [(0, True), (1_999, True), (2_001, False)])
+def test_a_lease_that_has_just_lapsed_may_be_trusted_by_a_worker_whose_clock_is_late(
+    lapsed_ms: int, does: bool
+) -> None:
+    item = {"status": "running", "cancel_requested": True, "lease_until_ms": 1_800_000_000_000}
+    assert holds(item, item["lease_until_ms"] + lapsed_ms) is does  # type: ignore[operator]
+
+
 # --- what it costs, and what is refused ---------------------------------------------------------------------------
 
 
@@ -180,6 +189,22 @@ def test_it_costs_no_write_and_one_item_read_more(world: World) -> None:
     assert skipping[1] == allowed[1] + 1
 
 
+class ReplayedBeforeTheStep:
+    """Tables on which somebody else does something just before the first step of a chain is written."""
+
+    def __init__(self, tables: Any, other: Callable[[], None]) -> None:
+        self._tables, self._other, self.was_there = tables, other, False
+
+    def commit(self, writes: Sequence[Write]) -> Any:
+        if not self.was_there and any(write.table is JOBS for write in writes):
+            self.was_there = True
+            self._other()
+        return self._tables.commit(writes)
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._tables, verb)
+
+
 def test_a_step_that_was_planned_before_a_replay_is_refused_and_looks_again(world: World) -> None:
     """The holder was dead when it was read, and is replayed before the step is written: the same holder, once more
     alive. Without the number of its replays the value would be the same."""
@@ -193,9 +218,10 @@ def test_a_step_that_was_planned_before_a_replay_is_refused_and_looks_again(worl
         order = dead_letters.Order("ops", "again", 10, world.clock.at_ms + 5_000)
         assert dead_letters.replay_runs(world.ports, [first], order)[0].refusal == ""
 
-    world.store.before_commit = replay
-    creating.follow_up(world.ports, [second])
+    between = ReplayedBeforeTheStep(world.store, replay)
+    world.ports = replace(world.ports, store=between)  # type: ignore[arg-type]
     world.scan()
+    assert between.was_there
     assert skipped(world, second) == held_by(first, "waiting")
 
 
@@ -253,6 +279,16 @@ def test_more_that_have_not_ended_than_a_job_names_are_all_waited_for(world: Wor
     assert skipped(world, world.until_due(job_id)) == held_by(keys[0], "pending")
     succeeded(world, keys[0])
     assert world.run(world.until_due(job_id)).status == "pending"
+
+
+def test_those_that_a_job_has_no_room_to_name_are_not_forgotten_when_the_named_have_ended(world: World) -> None:
+    job_id = job_of(world, ALLOW)
+    keys = [world.until_due(job_id) for _ in range(HOLDERS_MAX + 5)]
+    changed_to(world, job_id, SKIP)
+    skipped(world, world.until_due(job_id))
+    for key in keys[:HOLDERS_MAX]:
+        succeeded(world, key)
+    assert skipped(world, world.until_due(job_id)) == held_by(keys[-1], "pending")
 
 
 def test_from_skip_to_allow_the_next_one_fires_beside_the_holder(world: World) -> None:

@@ -43,6 +43,7 @@ CHOSEN: dict[str, Any] = {
     "replays": (REPLAY,),
     "put_off": (PUT_OFF,),
     "last": LAST,
+    "held_by": {"run_id": "run", "occurrence": "job@then", "status": lifecycle.RUNNING},
     "catch_up": CatchUp("last", 2, 90),
     "late_at": "30000000#0003#1800000005#payments",
     "live_at": "30000000#0003#1800000005#payments",

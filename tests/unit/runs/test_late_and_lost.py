@@ -222,3 +222,12 @@ def test_nobody_is_shown_the_message_of_a_job_that_may_go_on_before_it_cannot(wo
     assert queue.receives[handle] == 1, "whoever was shown it would hide it, and count a receive"
     world.after(1)
     assert [one["attempt"] for one in leased(api)] == [2]
+
+
+@pytest.mark.parametrize("days", [0, 30, 800])
+def test_the_payload_of_a_timer_is_kept_until_its_run_is_forgotten_however_far_ahead_that_is(
+    world: World, days: int
+) -> None:
+    key = world.timer(days * 86_400, payload=LONG)
+    (kept,) = world.store.items(PAYLOADS)
+    assert kept["expires_at_s"] >= key.fire_second + world.ports.layout.retention_s

@@ -102,7 +102,7 @@ class Serving:
             self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
             fired = fire(self.ports, due, firing)
             self.total.add(fired)
-            self.held |= fired.left.keys()
+            self.held.update(fired.left)  # the same set: who fires on in the next round has it, too
             due = _read_pending(self.ports, self._see_to(fired.materialised, last), self.total)
             self.watch.lap(SEND)
         for item in due:
