@@ -385,6 +385,25 @@ def test_an_occurrence_that_another_run_holds_up_is_skipped_and_says_by_which(ap
     assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})[1]["version"] == 3, "a repeat"
 
 
+@pytest.mark.parametrize(
+    ("catch_up", "overlap", "is_told"),
+    [
+        ({"policy": "all"}, None, True),
+        ({"policy": "last", "last": 3}, "skip", True),
+        ({"policy": "last", "last": 1}, "skip", False),
+        ({"policy": "latest"}, "skip", False),
+        ({"policy": "all"}, "allow", False),
+    ],
+)
+def test_who_wants_all_that_was_missed_hears_that_overlap_skips_it(
+    api: ApiUnderTest, catch_up: dict[str, Any], overlap: str | None, is_told: bool
+) -> None:
+    told = create_job(api, catch_up=catch_up, overlap=overlap)["warnings"]
+    assert [warning.partition(":")[0] for warning in told] == ["overlap_skips_missed"] * is_told
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})
+    assert changed["warnings"] == told
+
+
 def test_a_replay_that_another_run_holds_up_says_by_which(api: ApiUnderTest, ports: Ports) -> None:
     create_job(api, overlap="skip", retry_policy={"max_attempts": 1})
     move(ports, 10)

@@ -50,6 +50,7 @@ from tickwork.core.ids import check_slug, job_id_of, split_job_id
 from tickwork.core.instants import iso_ms, parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import resumed
+from tickwork.core.jobs.surprises import warnings_of_policies
 from tickwork.core.schedule import (
     Schedule,
     parse_schedule,
@@ -243,7 +244,7 @@ def _view(call: Call[Any, Any], job: Job) -> JobShown:
 
 
 def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:
-    return cast("JobAnswer", {**_view(call, job), "warnings": list(warnings)})
+    return cast("JobAnswer", {**_view(call, job), "warnings": [*warnings, *warnings_of_policies(job)]})
 
 
 _AT = (JOB_ID,)
