@@ -67,7 +67,7 @@ class JobShown(WorkShown):
 
 
 class JobAnswer(JobShown):
-    """A job, and what may surprise in its schedule."""
+    """A job, and what may surprise in its schedule, or in its policies taken together."""
 
     warnings: list[str]
 

@@ -100,6 +100,11 @@ class Definition(Record):
     def job_id(self) -> str:
         return job_id_of(self.team, self.name)
 
+    @property
+    def may_overlap(self) -> bool:
+        """Whether its occurrences fire whatever has become of those before."""
+        return self.overlap != SKIP
+
     def has_content_of(self, other: Definition) -> bool:
         """Whether both say the same, whoever asked for it, and in whatever spelling. (A payload kept apart is not
         compared.)"""
@@ -152,11 +157,6 @@ class Job(Definition):
     def is_hard(self) -> bool:
         """Whether one of its calendars, which have been read, is hard: then nothing of it starts in a freeze."""
         return any(calendar.hard for calendar in self.calendars.values())
-
-    @property
-    def may_overlap(self) -> bool:
-        """Whether its occurrences fire whatever has become of those before."""
-        return self.overlap != SKIP
 
     @property
     def is_guarded(self) -> bool:

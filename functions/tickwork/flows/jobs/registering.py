@@ -57,12 +57,14 @@ def standing(ports: Ports, job_id: str) -> Job | None:
     return None if job is None or job.status == DELETED else job
 
 
-def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
-    """(job, whether it is new). AlreadyExists when the name is taken by other content."""
+def create_job(ports: Ports, new: NewJob, *, left_out: Collection[str] = ()) -> tuple[Job, bool]:
+    """(job, whether it is new). AlreadyExists when the name is taken by other content. `left_out`: fields that the
+    request says nothing of, and which an older version's job may have otherwise than a new one."""
     for _ in range(CHANGE_TRIES_MAX):
         standing = read_job(ports, job_id_of(new.team, new.name))
         if standing is not None and standing.status != DELETED:
-            return _same_job(ports, standing, new), False
+            same = replace(new, **{name: getattr(standing, name) for name in left_out})
+            return _same_job(ports, standing, same), False
         job = _compose(ports, new, standing)
         if _register(ports, job, standing):
             return job, True
