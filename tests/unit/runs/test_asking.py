@@ -12,7 +12,7 @@ from tests.support.runs_world import Crash, World
 from tickwork.core.errors import AlreadyExists, Held, NotFound, Throttled
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp, Job
-from tickwork.core.jobs.overlap import ALLOW, HOLDERS_MAX, SKIP
+from tickwork.core.jobs.overlap import ALLOW, BUFFER_ONE, HOLDERS_MAX, SKIP
 from tickwork.core.ledger import kinds
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.messages import ReadyMessage, read_ready
@@ -275,6 +275,18 @@ def test_a_replay_of_one_of_a_job_that_has_fired_nothing_leaves_a_job_that_can_b
     order = dead_letters.Order("ops", "mended", 1, world.clock.at_ms)
     dead_letters.replay_runs(world.ports, [key], order)
     assert world.run(world.until_due(job_id)).reason == "overlap"
+
+
+def test_one_that_waits_for_it_goes_when_it_ends_and_is_not_overtaken_by_another(world: World) -> None:
+    job_id = job_of(world, BUFFER_ONE)
+    key = run_now(world, job_id)
+    token = world.must_start(key, lease_s=900).token
+    due = world.until_due(job_id)
+    assert world.run(due).status == "buffered"
+    with pytest.raises(Held):
+        run_now(world, job_id)
+    world.complete(key, token)
+    assert len(world.messages(due)) == 1
 
 
 # --- what comes between the look and the write ---------------------------------------------------------------------

@@ -45,5 +45,5 @@ def joining(job: Job, run: Run, live: tuple[Holder, ...]) -> Update | Check:
     named: Item = overlap.written((*live, Holder(run.key))[-HOLDERS_MAX:])
     if not job.may_overlap and job.fired_through_ms:
         named["held_through_ms"] = job.fired_through_ms
-    unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms))
+    unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
     return Update(JOBS, job.key(), unmoved, set=named)

@@ -36,7 +36,7 @@ def ended(key: LedgerKey, status: str, reason: str, now_ms: int, retention_s: in
 def _mark(key: LedgerKey, status: str, ended_at_ms: int) -> str:
     """The partition of the index that an end belongs to; '' for one that is in none."""
     withdrawn = status == lifecycle.CANCELLED and ended_at_ms < key.fire_at_ms
-    if status not in BAD or withdrawn or kinds.is_retry(key.kind):
+    if status not in BAD or withdrawn or kinds.points(key.kind):
         return ""
     return bad_end_of(key.team, status, key.run_id)
 

@@ -5,6 +5,7 @@
 | run of an occurrence | timers | `cell#shard#bucket` | `second#team#name#scheduled` | creators, scanner, workers' calls | scanner, ticker, audit, history | one minute of one shard |
 | run that somebody asked for | timers | `cell#shard#bucket` | `second#team#name#scheduled#manual.UNIQUE` | API | as of an occurrence | the team's creates |
 | retry of a run | timers | `cell#shard#bucket` | the run's, at its own second, and `#retry.N`, or `.retry.N` behind a kind | a failed attempt | scanner, audit | attempts of the run |
+| look at a run that is buffered | timers | `cell#shard#bucket` | `second#team#name#scheduled#look` | whoever buffers it, or moves the look on | scanner, audit | one of a job |
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | lists of runs, dead letters, replay | time to live |
 | run that expired, was skipped, or cancelled when it was due | timers, index `by_dead_letter` | `team#status#spread` | `ended_at_ms` | whoever ends it; the audit, of an older version's | lists of runs | time to live |
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
@@ -61,7 +62,7 @@ BUCKET_S = 60
 _REF = re.compile(
     r"([a-z0-9-]{1,20})#(\d{4})#(\d{8})\|"
     r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})"
-    rf"(?:#(retry\.\d{{1,3}}|{kinds.PATTERN}(?:\.retry\.\d{{1,3}})?))?",
+    rf"(?:#(retry\.\d{{1,3}}|{kinds.LOOK}|{kinds.PATTERN}(?:\.retry\.\d{{1,3}})?))?",
     re.ASCII,
 )
 

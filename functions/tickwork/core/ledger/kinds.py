@@ -1,8 +1,8 @@
 """What a ledger item is beside the occurrence of a schedule: a run that somebody asked for, or a retry.
 
 Owns the spelling of a kind in a key: nothing for a scheduled occurrence, `manual.UNIQUE` for a run that was asked for,
-`retry.N` behind either. Refuses to know who asks. Protects one-run: a kind is part of its run's identity, and a retry's
-number is not.
+`retry.N` behind either, `look` for an item that looks at one that waits. Refuses to know who asks. Protects one-run: a
+kind is part of its run's identity, and a retry's number is not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ UNIQUE_DIGITS = 16
 PATTERN = rf"(?:{MANUAL})\.[0-9a-f]{{{UNIQUE_DIGITS}}}"
 """The kind of a run that somebody asked for."""
 
+LOOK = "look"
+"""The kind of an item that looks at a run which waits."""
 _RETRY = "retry."
 
 
@@ -28,8 +30,8 @@ def kind_of(word: str, unique: str) -> str:
 
 
 def own(kind: str) -> str:
-    """What of a kind belongs to the identity of its run: all but a retry's number."""
-    return kind.partition(_RETRY)[0].rstrip(".")
+    """What of a kind belongs to the identity of its run: not a retry's number, nor that an item looks at it."""
+    return "" if kind == LOOK else kind.partition(_RETRY)[0].rstrip(".")
 
 
 def is_own(kind: str) -> bool:
@@ -39,6 +41,11 @@ def is_own(kind: str) -> bool:
 
 def is_retry(kind: str) -> bool:
     return _RETRY in kind
+
+
+def points(kind: str) -> bool:
+    """Whether an item is no run, and points at one."""
+    return kind == LOOK or is_retry(kind)
 
 
 def retry_of(kind: str, attempt: int) -> str:

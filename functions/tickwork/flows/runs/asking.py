@@ -128,9 +128,11 @@ def _others(ports: Ports, job: Job, wanted: Wanted) -> tuple[Holder, ...]:
     if job.may_overlap:
         return named_live(ports, job)
     holding = holding_of(ports, job)
-    if holding is not None and holding.by is not None:
+    by = holding.by if holding is not None else None
+    by = by or (job.buffer.by if job.buffer is not None else None)  # nothing overtakes what waits
+    if by is not None:
         raise Held(
-            f"run {holding.by['occurrence']} of the job has not ended ({holding.by['status']})",
+            f"run {by['occurrence']} of the job has not ended ({by['status']})",
             field="overlap",
             remedy="wait for it or cancel it; with `overlap` allow this one runs beside it",
         )

@@ -15,7 +15,7 @@ from tickwork.core.jobs import occurrences
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
-from tickwork.core.ledger.kinds import is_retry, own
+from tickwork.core.ledger.kinds import own, points
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_status
@@ -110,7 +110,7 @@ def _place_by_index(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKe
 
 def run_of_ref(ports: Ports, key: LedgerKey) -> LedgerKey:
     """The place of a run, given its own or that of one of its retries. NotFound when that retry is gone."""
-    if not is_retry(key.kind):
+    if not points(key.kind):
         return key
     item = ports.store.get(TIMERS, key.as_item())
     if item is None or "run_ref" not in item:
