@@ -317,9 +317,8 @@ class LedgerChecks:
 
 
 def _identity(ref: str) -> tuple[str, ...]:
-    """A run by its job and its nominal time, wherever it stands."""
-    _, team, name, nominal, *_ = ref.partition("|")[2].split("#")
-    return team, name, nominal
+    """A run by its job, its nominal time and what asked for it, wherever it stands."""
+    return tuple(ref.partition("|")[2].split("#")[1:])
 
 
 def _records_loss(before: Item | None, after: Item) -> bool:
