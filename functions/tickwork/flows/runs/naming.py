@@ -15,6 +15,7 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
 from tickwork.core.ledger.writes import Item
+from tickwork.flows.ledger.placing import places_of
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_status
 from tickwork.flows.runs import timers
 from tickwork.ports import Ports
@@ -42,7 +43,7 @@ def place_by_job(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey |
         job = read_job_to_plan(ports, job_id)
         if job is None:
             return None
-        upcoming = job.next_key(ports.layout.cell)
+        upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and upcoming.scheduled_at_ms == scheduled_at_ms:
             return upcoming
         if job.fired_through_ms < scheduled_at_ms:
@@ -52,8 +53,10 @@ def place_by_job(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey |
         return None
     if planned is None or planned.scheduled_at_ms != scheduled_at_ms:
         return None
-    place = job.occurrence_key(ports.layout.cell, planned)
-    return place if read_status(ports, place) not in (None, lifecycle.CANCELLED) else None
+    for place in places_of(ports, job, job.occurrence_key(ports.layout.home, planned)):
+        if read_status(ports, place) not in (None, lifecycle.CANCELLED):
+            return place
+    return None
 
 
 def _place_by_index(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey:
