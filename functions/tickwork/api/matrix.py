@@ -102,6 +102,11 @@ MATRIX: Mapping[str, Grant] = {
     "get_pool": Grant(READERS, _TEAM),
     "list_pools": Grant(READERS, _TEAM),
     "delete_pool": Grant(OWNERS, _TEAM),
+    "list_cells": Grant(READERS, Place("nowhere")),
+    "put_team_placement": Grant(PLATFORM, _TEAM),
+    "delete_team_placement": Grant(PLATFORM, _TEAM),
+    "put_placement": Grant(PLATFORM, Place("nowhere")),
+    "delete_placement": Grant(PLATFORM, Place("nowhere")),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

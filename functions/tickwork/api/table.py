@@ -9,6 +9,7 @@ from __future__ import annotations
 from tickwork.api import service
 from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
+from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.keys import routes as keys
@@ -31,6 +32,7 @@ CHAPTERS: dict[str, Table] = {
     "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
+    "cells": cells.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

@@ -145,6 +145,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "test_routes": {},
         "put_team": {"contact": "bob", "version": 1},
         "adopt_teams": {"contact": "ann"},
+        "put_placement": {"cell": "main"},
+        "put_team_placement": {"cell": "main"},
     }
     path = route.path
     for part in route.at:
