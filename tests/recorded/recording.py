@@ -44,7 +44,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 15
+VERSION = 16
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -180,7 +180,7 @@ def _new(world: World, name: str, spec: dict[str, Any], work: Work, **more: Any)
 
 def _jobs(world: World) -> None:
     """A plain job, one that says everything, a union, an unsafe one, a pushed one; one changed, paused and resumed;
-    one finished, one with its next cancelled, one deleted, one parked."""
+    one finished, one with its next cancelled, one deleted, one parked, one of which a run waits until it is free."""
     every_hour = {"rate": "1 hour"}
     cron = {"cron": "30 6 * * 1-5", "zone": "Europe/Berlin", "calendars": {"exclude": ["holidays"]}}
     unsafe = Work("default", "job", idempotency_class="unsafe", sign_off={"who": "ops", "why": "a bell"})
@@ -199,6 +199,8 @@ def _jobs(world: World) -> None:
         _new(world, "once", {"at": "2026-10-30T00:00:30Z"}, Work("default", "job")),
         _new(world, "gone", every_hour, Work("default", "job")),
         _new(world, "alone", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="skip"),
+        _new(world, "patient", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
+        _new(world, "freed", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
         _new(world, "parked", every_hour, Work("default", "job")),
     ):
         registering.create_job(world.ports, new)
@@ -211,8 +213,10 @@ def _jobs(world: World) -> None:
     registering.delete_job(world.ports, "shop:gone")
     parked = {"status": "error", "reason": "no zone data", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
     commit(world.ports, Update(JOBS, {"job_id": "shop:parked"}, Anyway("as a window parks it"), set=parked))
+    holder = world.next_key("shop:freed")
     world.after(60)
     world.scan()
+    world.complete(holder, world.must_start(holder).token)
 
 
 def _runs(world: World) -> None:

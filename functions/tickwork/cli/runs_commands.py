@@ -11,7 +11,18 @@ from tickwork.cli.output import Row, show_facts, show_json, show_table, with_api
 from tickwork.cli.paging import collect, time_limit_option
 from tickwork.client import ApiClient, path_of
 
-STATUSES = ("pending", "queued", "running", "waiting", "succeeded", "dead", "expired", "skipped", "cancelled")
+STATUSES = (
+    "pending",
+    "queued",
+    "buffered",
+    "running",
+    "waiting",
+    "succeeded",
+    "dead",
+    "expired",
+    "skipped",
+    "cancelled",
+)
 
 
 @click.group("runs")

@@ -125,7 +125,7 @@ class CursorChecks:
         assert row is not None
         lease = self._world.tables.standing(LEASES, {"slice": row["slice"]})
         assert lease is not None, row
-        if process.tokens.get(row["slice"], 0) != lease["token"]:
+        if self._granted.get((process, row["slice"]), 0) != lease["token"]:  # also when it serves another by now
             raise Violation("one-owner-effect", f"{process.name} changed the row {row['who']} of {row['slice']}")
         self._world.seen["row written" if after else "row deleted"] += 1
         self._advanced(process, lease)

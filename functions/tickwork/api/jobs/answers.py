@@ -23,6 +23,14 @@ class NextShown(TypedDict):
     """With `start_within_s`: by when it has to be started."""
 
 
+class BufferedShown(TypedDict):
+    """What was due while another run had not ended, and is kept back until it has: the oldest of it."""
+
+    run_id: str
+    scheduled_at: Second
+    count: int
+
+
 class LastShown(TypedDict):
     """How the last run ended."""
 
@@ -56,7 +64,8 @@ class JobShown(WorkShown):
     exact_reason: NotRequired[str]
     catch_up: CatchUpShown
     overlap: str
-    """What becomes of an occurrence that is due while another run has not ended: `skip` or `allow`."""
+    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow` or `buffer_one`."""
+    buffered: NotRequired[BufferedShown]
     created_at: Moment
     next: NextShown | None
     last: LastShown | None
@@ -66,7 +75,7 @@ class JobShown(WorkShown):
 
 
 class JobAnswer(JobShown):
-    """A job, and what may surprise in its schedule."""
+    """A job, and what may surprise in its schedule, or in its policies taken together."""
 
     warnings: list[str]
 

@@ -31,8 +31,8 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
-    overlap: Literal["skip", "allow"] = "allow"
-    """When one is due while another run has not ended: `skip` it, or `allow` both."""
+    overlap: Literal["skip", "allow"] | None = None
+    """When one is due while another run has not ended: `skip` it (default of recurring jobs), or `allow` both."""
 
 
 class JobChangeIn(Body):

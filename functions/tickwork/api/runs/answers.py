@@ -99,6 +99,8 @@ class RunShown(TypedDict):
     attempts: list[AttemptShown]
     overlong: NotRequired[OverlongShown]
     held_by: NotRequired[HeldByShown]
+    released_at: NotRequired[Moment]
+    """It was kept back until another run (`held_by`) had ended, and was dispatched then."""
     put_off: NotRequired[list[PutOffShown]]
     replays: NotRequired[list[ReplayShown]]
 

@@ -56,6 +56,8 @@ def run_view(view: RunView) -> RunShown:
             "occurrence": run.held_by["occurrence"],
             "status": run.held_by["status"],
         }
+    if run.released_at_ms:
+        answer["released_at"] = iso_ms(run.released_at_ms)
     if run.put_off:
         answer["put_off"] = [_put_off(record) for record in run.put_off]
     if run.replays:

@@ -4,6 +4,7 @@
 |---|---|---|---|---|---|---|
 | run of an occurrence | timers | `cell#shard#bucket` | `second#team#name#scheduled` | creators, scanner, workers' calls | scanner, ticker, audit, history | one minute of one shard |
 | retry of a run | timers | `cell#shard#bucket` | `second#team#name#scheduled#retry.N` | a failed attempt | scanner, audit | attempts of the run |
+| look at a run that is buffered | timers | `cell#shard#bucket` | `second#team#name#scheduled#look` | whoever buffers it, or moves the look on | scanner, audit | one of a job |
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | lists of runs, dead letters, replay | time to live |
 | run that expired, was skipped, or cancelled when it was due | timers, index `by_dead_letter` | `team#status#spread` | `ended_at_ms` | whoever ends it; the audit, of an older version's | lists of runs | time to live |
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
@@ -59,15 +60,15 @@ BUCKET_S = 60
 
 _REF = re.compile(
     r"([a-z0-9-]{1,20})#(\d{4})#(\d{8})\|"
-    r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})(?:#(retry\.\d{1,3}))?",
+    r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})(?:#(retry\.\d{1,3}|look))?",
     re.ASCII,
 )
-SCHEDULED = ""
+SCHEDULED, LOOK = "", "look"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerKey:
-    """Where a ledger item is, and all that its place says of it. `kind` is '' or 'retry.N'."""
+    """Where a ledger item is, and all that its place says of it. `kind` is '', 'retry.N' or 'look'."""
 
     cell: str
     shard: int

@@ -13,7 +13,7 @@ from tickwork.core.ids import run_id_of
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import items, lifecycle
 from tickwork.core.ledger.items import Record, Spelling, spelled
-from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
+from tickwork.core.ledger.keys import LOOK, LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
 
@@ -70,7 +70,7 @@ class PutOffRecord(TypedDict):
 
 
 class HeldBy(TypedDict):
-    """The run that held a job when an occurrence was skipped, and its status then."""
+    """The run that held a job when an occurrence was skipped or buffered, and its status then."""
 
     run_id: str
     occurrence: str
@@ -154,7 +154,11 @@ class Run(Record):
     cancelled_by: str = ""
     """Of a one-shot that was cancelled before it started: the actor whose request that was."""
     held_by: HeldBy | None = None
-    """Of an occurrence that was skipped for overlap."""
+    """Of an occurrence that was skipped for overlap, or buffered."""
+    released_at_ms: int = 0
+    """Of one that was buffered: when what had held it had ended, and it was dispatched."""
+    behind: str = field(default="", metadata={"read": _ref})
+    """Of one that is buffered, or was: the ref of the one that was buffered after it."""
     stands_for: Stands | None = field(default=None, metadata=spelled(_STANDS))
     """Of a one-shot: what it is counted for, until that is taken back."""
     interrupted: int = 0
@@ -219,3 +223,23 @@ class Retry(Record):
     run_ref: str = field(metadata={"read": _ref})
     attempt: int
     status: str = field(default_factory=lifecycle.born, metadata=_STATUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Record):
+    """When to look again whether a buffered run may go: a small ledger item of its own, which points at the run's."""
+
+    key: LedgerKey = field(metadata=spelled(_PLACE))
+    run_ref: str = field(metadata={"read": _ref})
+    status: str = field(default_factory=lifecycle.born, metadata=_STATUS)
+
+
+type Due = Run | Retry | Look
+"""What a ledger holds that comes due."""
+
+
+def due_from(item: Item) -> Due:
+    """The record of a ledger item, of whatever kind."""
+    if "run_ref" not in item:
+        return Run.from_item(item)
+    return Look.from_item(item) if str(item["sk"]).endswith(f"#{LOOK}") else Retry.from_item(item)

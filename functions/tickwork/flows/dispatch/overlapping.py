@@ -17,6 +17,7 @@ from tickwork.core.jobs.overlap import HOLDERS_MAX, Holder, Holding
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.ledger.reading import read_many
@@ -66,6 +67,12 @@ def holding_of(ports: Ports, job: Job) -> Holding | None:
     if isinstance(found, Unheard):
         raise found.error
     return found
+
+
+def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
+    """Whether one waits that nothing holds up any more: it goes first, and the one that is due is looked at then."""
+    is_free = job.buffer is not None and (holding is None or holding.by is None)
+    return is_free and run.key.scheduled_at_ms > job.fired_through_ms
 
 
 def _items(ports: Ports, holders: Sequence[Holder]) -> dict[Holder, Item | None]:

@@ -179,6 +179,8 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Hold
         return NO_POOL
     standing = job if job is not None and job.status != DELETED else None
     holding = holding_of(ports, standing) if standing is not None else None
+    if holding is not None and standing is not None and standing.buffer is not None:
+        holding = replace(holding, by=holding.by or standing.buffer.by)  # nothing overtakes what waits
     if holding is not None and holding.by is not None:
         return holding
     return decide_replay(
