@@ -38,8 +38,9 @@ from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import calendars, changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import cancelling, dead_letters, paging, timers, worker_calls
+from tickwork.flows.runs import asking, cancelling, dead_letters, paging, timers, worker_calls
 from tickwork.flows.runs.admitting import let_in
+from tickwork.flows.runs.asking import Wanted
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
@@ -211,6 +212,9 @@ def _jobs(world: World) -> None:
     changing.resume_job(world.ports, "shop:plain", "ops")
     changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
     registering.delete_job(world.ports, "shop:gone")
+    for beside, client_key in ((False, ""), (True, "late-file")):
+        late = Wanted("shop:daily", "key:shop:ann", "the file came late", beside=beside, client_key=client_key)
+        asking.ask_for_run(world.ports, late)
     parked = {"status": "error", "reason": "no zone data", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
     commit(world.ports, Update(JOBS, {"job_id": "shop:parked"}, Anyway("as a window parks it"), set=parked))
     holder = world.next_key("shop:freed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
 
@@ -147,6 +148,12 @@ class OccurrenceShown(TypedDict):
     """What moved it, or that it will be skipped."""
     start_by: NotRequired[Second]
     """Of a job with `start_within_s`: started later than this, it ends as expired."""
+
+
+class AskedRun(RunShown):
+    """A run that was asked for, and whether this call has made it."""
+
+    created: bool
 
 
 class PreviewAnswer(TypedDict):

@@ -201,7 +201,8 @@ def take_holder(job: Job, run: Run) -> Write:
     holds the job, by the same compare-and-set by which the next one would fire. (No run holds it: that was read.)"""
     if job.may_overlap:
         return Check(JOBS, job.key(), Is("version", job.version))
-    changes = overlap.written((Holder(run.key, len(run.replays) + 1),)) | {"held_through_ms": job.fired_through_ms}
+    changes = overlap.written((Holder(run.key, len(run.replays) + 1),))
+    changes |= {"held_through_ms": job.fired_through_ms} if job.fired_through_ms else {}
     unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
     return Update(JOBS, job.key(), unmoved, set=changes)
 

@@ -33,11 +33,12 @@ def placed(ports: Ports, jobs: Sequence[Job]) -> list[Job]:
     return [replace(job, spread=spreads[job.team]) for job in jobs]
 
 
-def places_of(ports: Ports, job: Job, planned: LedgerKey) -> list[LedgerKey]:
-    """Where an occurrence of a job may lie that was written before the job's placement changed."""
+def places_of(ports: Ports, identity: str, planned: LedgerKey) -> list[LedgerKey]:
+    """Where a run may lie that was written before the placement of its team changed. `identity`: of which its shard is
+    the hash."""
     shapes = [shape for shape in ports.layout.shapes if shape.name != planned.cell]
     spreads = [Spread(ports.layout.home, shape.name, shape.shards) for shape in shapes]
-    return [planned, *(replace(planned, cell=one.cell, shard=one.shard_of(job.job_id)) for one in spreads)]
+    return [planned, *(replace(planned, cell=one.cell, shard=one.shard_of(identity)) for one in spreads)]
 
 
 def _spreads(ports: Ports, teams: Iterable[str]) -> dict[str, Spread]:
