@@ -41,10 +41,9 @@
 
 `through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is
 the first whose place lies at or behind its nominal second, and the one that stands in `jobs` when there is none.
-`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
-in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
-its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
-`pool#default`, `shard#0003`, `job#team:name`, or `all#`.
+`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970 in ten
+digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as its halves, so that
+one second of a team is a range. `kind#name` of a row is whom it waits for: `pool#default`, `job#team:name`, or `all#`.
 """
 
 from __future__ import annotations
