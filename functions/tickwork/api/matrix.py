@@ -108,6 +108,10 @@ MATRIX: Mapping[str, Grant] = {
     "delete_team_placement": Grant(PLATFORM, _TEAM),
     "put_placement": Grant(PLATFORM, Place("nowhere")),
     "delete_placement": Grant(PLATFORM, Place("nowhere")),
+    "get_defaults": Grant(READERS, Place("nowhere")),
+    "publish_defaults": Grant(PLATFORM, Place("nowhere")),
+    "plan_defaults": Grant(PLATFORM, Place("nowhere")),
+    "roll_out_defaults": Grant(PLATFORM, Place("nowhere")),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

@@ -11,6 +11,7 @@ from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
+from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.jobs import running
 from tickwork.api.keys import routes as keys
@@ -34,6 +35,7 @@ CHAPTERS: dict[str, Table] = {
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
     "cells": cells.ROUTES,
+    "defaults": defaults.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""
