@@ -157,7 +157,11 @@ class CursorChecks:
 
     def answered(self, process: Process) -> None:
         for ref in sorted(process.owed):
-            if ref in self._unsent[slice_of(self._world, ref)] and not self._waits_to_be_mended(ref):
+            slice_id = slice_of(self._world, ref)
+            unsent, lease = self._unsent[slice_id].get(ref), self._lease(slice_id)
+            if unsent is None or lease is None or self._waits_to_be_mended(ref):
+                continue
+            if self._is_passed(unsent, lease):  # else a row has it, since it could not be fired
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
         process.owed.clear()
 

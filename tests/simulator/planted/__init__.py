@@ -17,6 +17,7 @@ from tests.simulator.planted import (
     versions,
     watched,
     window,
+    working,
 )
 from tests.simulator.planted.bug import Bug, Patch
 
@@ -35,6 +36,7 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *working.BUGS,
     *cells.BUGS,
 )
 
