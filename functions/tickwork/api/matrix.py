@@ -105,6 +105,10 @@ MATRIX: Mapping[str, Grant] = {
     "get_pool": Grant(READERS, _TEAM),
     "list_pools": Grant(READERS, _TEAM),
     "delete_pool": Grant(OWNERS, _TEAM),
+    "get_defaults": Grant(READERS, Place("nowhere")),
+    "publish_defaults": Grant(PLATFORM, Place("nowhere")),
+    "plan_defaults": Grant(PLATFORM, Place("nowhere")),
+    "roll_out_defaults": Grant(PLATFORM, Place("nowhere")),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

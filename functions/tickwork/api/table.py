@@ -10,6 +10,7 @@ from tickwork.api import service
 from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.dead_letters import routes as dead_letters
+from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.jobs import running, skipping
 from tickwork.api.keys import routes as keys
@@ -32,6 +33,7 @@ CHAPTERS: dict[str, Table] = {
     "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
+    "defaults": defaults.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

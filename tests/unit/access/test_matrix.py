@@ -149,6 +149,9 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "test_routes": {},
         "put_team": {"contact": "bob", "version": 1},
         "adopt_teams": {"contact": "ann"},
+        "publish_defaults": {"edition": 0, "reason": "a try", "tolerance_s": 60},
+        "plan_defaults": {"version": 1, "percent": 10},
+        "roll_out_defaults": {"edition": 0, "version": 1, "percent": 10, "reason": "a try"},
     }
     path = route.path
     for part in route.at:

@@ -380,9 +380,10 @@ def test_an_occurrence_that_another_run_holds_up_is_skipped_and_says_by_which(ap
     assert changed["overlap"] == "skip", "what a change leaves out stays"
     _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})
     assert changed["overlap"] == "skip", "that is the default"
-    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})
-    assert (changed["overlap"], changed["version"]) == ("allow", 3)
-    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})[1]["version"] == 3, "a repeat"
+    assert changed["version"] == 3, "and follows it from now on, which it did not"
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 3, "overlap": "allow"})
+    assert (changed["overlap"], changed["version"]) == ("allow", 4)
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 3, "overlap": "allow"})[1]["version"] == 4, "a repeat"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,15 @@ class CatchUpShown(TypedDict):
     max_lateness_s: NotRequired[int]
 
 
+class PoliciesShown(TypedDict):
+    """Where each policy comes from: `own`, or `default@2`, that version of the platform's defaults."""
+
+    retry_policy: str
+    tolerance_s: str
+    overlap: str
+    catch_up: str
+
+
 class NextShown(TypedDict):
     """The pending occurrence."""
 
@@ -77,6 +86,10 @@ class JobShown(WorkShown):
     overlap: str
     """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow` or `buffer_one`."""
     buffered: NotRequired[BufferedShown]
+    policies: PoliciesShown
+    """What is shown of each is in force from the occurrence on that is planned next."""
+    defaults_version: NotRequired[int]
+    """The version of the platform's defaults that it has pinned."""
     created_at: Moment
     next: NextShown | None
     last: LastShown | None

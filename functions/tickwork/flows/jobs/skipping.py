@@ -33,7 +33,7 @@ def skip_occurrence(ports: Ports, job_id: str, at_ms: int, by: str, reason: str)
     repeat that comes when it has passed is answered, too. InvalidField, naming the nearest, when the job has none of
     that instant; TooLate when it was dispatched, was cancelled, or has ended otherwise."""
     for _ in range(CHANGE_TRIES_MAX):
-        (job,) = reading.with_calendars(ports, [get_job(ports, job_id)])
+        job = reading.to_plan(ports, get_job(ports, job_id))
         new = Skip(at_ms, by, reason)
         if at_ms <= job.fired_through_ms:
             _check_repeat(ports, job, new)
@@ -60,7 +60,7 @@ def unskip_occurrence(ports: Ports, job_id: str, at_ms: int, by: str) -> tuple[J
     for _ in range(CHANGE_TRIES_MAX):
         job = get_job(ports, job_id)
         if at_ms <= job.fired_through_ms:
-            (job,) = reading.with_calendars(ports, [job])
+            job = reading.to_plan(ports, job)
             run = _passed_run(ports, job, at_ms)
             if run is not None and run.status == lifecycle.SKIPPED:
                 raise _too_late(at_ms, f"it was skipped at its time ({run.reason})")
