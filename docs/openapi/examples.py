@@ -157,6 +157,9 @@ def _definitions(stage: _Stage) -> None:
     stage.call("GET", f"{job}/next", count="2")
     stage.call("POST", f"{job}/resume", {"by": "ann"})
     stage.call("GET", job)
+    coming = stage.call("GET", f"{job}/next")["occurrences"][1]["scheduled_at"]
+    stage.call("POST", f"{job}/skip", {"scheduled_at": coming, "reason": "the bank is closed"})
+    stage.call("POST", f"{job}/unskip", {"scheduled_at": coming})
     late = {"reason": "the file came late", "payload": {"day": "2026-10-29"}, "client_key": "late-file-29"}
     stage.call("POST", f"{job}/run", late)
     stage.call("POST", f"{job}/run", late)

@@ -64,6 +64,8 @@ MATRIX: Mapping[str, Grant] = {
     "pause_job": Grant(OPERATORS, _JOB),
     "resume_job": Grant(OPERATORS, _JOB),
     "run_job": Grant(OPERATORS, _JOB),
+    "skip_occurrence": Grant(OPERATORS, _JOB),
+    "unskip_occurrence": Grant(OPERATORS, _JOB),
     "next_occurrences": Grant(READERS, _JOB),
     "job_runs": Grant(READERS, _JOB),
     "preview_schedule": Grant(READERS, _BODY, names_calendars=True),

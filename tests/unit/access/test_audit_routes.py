@@ -55,6 +55,9 @@ def _prepared(stage: Stage, route: AnyRoute) -> tuple[str, object, dict[str, str
     path, body, query = request(stage, route, OWN)
     if route.name == "resume_job":
         stage.do("POST", f"/jobs/{stage.things[OWN]['job_id']}/pause", {"reason": "a release"})
+    if route.name == "unskip_occurrence":
+        at = {"scheduled_at": stage.things[OWN]["next"], "reason": "the bank is closed"}
+        stage.do("POST", f"/jobs/{stage.things[OWN]['job_id']}/skip", at)
     if route.name == "replay_dead_letters":
         named = {"ref": stage.things[OWN]["ref"]}
         (started,) = stage.do("POST", "/runs:start", {"worker": "w", "runs": [named | {"claim": "12345678"}]})["runs"]

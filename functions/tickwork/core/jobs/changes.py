@@ -57,6 +57,13 @@ def change_writes(job: Job, changed: Job, home: str, now_ms: int, retention_s: i
     return tuple(writes)
 
 
+def skips_write(job: Job, changed: Job) -> Update:
+    """The write that gives a job other skips of single occurrences: as one that gives it other pauses."""
+    changes: Item = {"version": changed.version, "defined_since": changed.defined_since}
+    changes |= {"audit_head": changed.audit_head, "skips": [skip.to_item() for skip in changed.skips]}
+    return Update(JOBS, job.key(), as_read(job), set=changes)
+
+
 def pause_write(job: Job, changed: Job) -> Update:
     """The write that gives a job other pauses. Its version moves, so that a step planned without them is refused; its
     definition stays, which a run may go by whose replay has asked for the version before."""

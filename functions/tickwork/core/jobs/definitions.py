@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NotRequired, Self, TypedDict
 from tickwork.core.ids import job_id_of
 from tickwork.core.jobs.overlap import ALLOW, BUFFER, BUFFERED_MAX, HOLDERS, Buffer, Holder
 from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger import items
 from tickwork.core.ledger.cells import Spread, read_place, written_place
 from tickwork.core.ledger.items import NOT_STORED, Record, Spelling, Unreadable, always, spelled
@@ -157,6 +158,8 @@ class Job(Definition):
     usual_s: int = field(default=0, metadata={KEPT: True})
     """How long its last success took that was no quick one (`durations`); 0: none is known."""
     pauses: tuple[Pause, ...] = field(default=(), metadata={KEPT: True})
+    skips: tuple[Skip, ...] = field(default=(), metadata={KEPT: True})
+    """Of single occurrences ahead. One that is passed is dropped at the next step."""
     cancelled: tuple[int, ...] = field(default=(), metadata={KEPT: True})
     """Nominal instants. One that is passed is dropped at the next step."""
     deleted_at_ms: int = field(default=0, metadata={KEPT: True})

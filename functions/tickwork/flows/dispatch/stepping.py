@@ -15,7 +15,7 @@ from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes, following
 from tickwork.core.jobs.overlap import OVERLAP, Holding
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey
@@ -132,7 +132,7 @@ def _parked(ports: Ports, job: Job, run: Run, holding: Holding | None, why: str)
     """The last step of a job whose next occurrence cannot be computed: this one still fires, unless the job was paused
     then, another run holds it, or it was started before it was stepped. It holds up no other."""
     key = run.key
-    park, pause = _park(ports, job, key, why), pause_at(job.pauses, key.scheduled_at_ms)
+    park, pause = _park(ports, job, key, why), left_out_at(job.pauses, job.skips, key.scheduled_at_ms)
     by = holding.by if holding is not None else None
     if (pause is None and by is None) or run.status != lifecycle.PENDING:
         return _Step(run, job, (park,), run.status == lifecycle.PENDING, 0, None)

@@ -93,7 +93,8 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     earlier_ms = versions.through_ms(standing) if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
     standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms, "defaults_base": BUILT_IN}
     job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
-    job = replace(job, audit_head=standing.audit_head if standing else "")  # one stream, as long as the name is known
+    if standing is not None:  # one stream, as long as the name is known; and whoever runs yet still holds the name
+        job = replace(job, audit_head=standing.audit_head, holders=standing.holders)
     job = reading.to_plan(ports, job)
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
