@@ -31,7 +31,8 @@ _READERS = (
     *("jobs listed", "runs listed", "dead letters listed", "run cancelled by time"),
     *("calendar created", "calendar changed", "item pending -> waiting", "item waiting -> waiting"),
     *("run_put_off", "started after a freeze"),
-    *("fired under skip", "item overlap"),
+    *("fired under skip", "item overlap", "item pending -> buffered", "item buffered -> pending"),
+    *("item buffered -> skipped", "released by the one that ended the holder", "released by a look"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines, with_overlap
+from tests.simulator.elements import (
+    CalendarPlan,
+    begin_of,
+    draw_elements,
+    enrich,
+    with_buffers,
+    with_deadlines,
+    with_overlap,
+)
 from tests.simulator.parts import PENDING_ISOLATION
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
@@ -127,7 +135,8 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     start_ms = begin_of(apart, elements) or start_ms
     shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
-    return with_overlap(Random(f"overlap of {start_ms}"), shape)
+    shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
+    return with_buffers(Random(f"buffers of {start_ms}"), shape)
 
 
 def _plain_shape(rng: Random, start_ms: int) -> Shape:

@@ -4,6 +4,7 @@ invariant rests."""
 from tests.simulator.planted import (
     attempting,
     backlogs,
+    buffers,
     chains,
     changes,
     creators,
@@ -34,6 +35,7 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *buffers.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]
