@@ -83,6 +83,9 @@ _JOB = (
     click.option(
         "--overlap", type=click.Choice(("skip", "allow", "buffer_one")), help="While another run has not ended [skip]."
     ),
+    click.option(
+        "--defaults-version", type=int, metavar="N", help="The platform's defaults to go by [what is rolled out]."
+    ),
     click.option("--catch-up-last", "last", type=int, metavar="N", help="With --catch-up last: how many."),
     click.option(
         "--max-lateness", "max_lateness_s", type=int, help="Seconds after which an occurrence is missed for good."
@@ -92,7 +95,7 @@ _JOB = (
 
 _PLAIN_FIELDS = (
     *("lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
-    *("tolerance_s", "exact_reason", "overlap"),
+    *("tolerance_s", "exact_reason", "overlap", "defaults_version"),
 )
 
 
