@@ -41,7 +41,7 @@ the first whose place lies at or behind its nominal second, and the one that sta
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
 in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
 its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
-`pool#default`, `shard#0003`, `job#team:name`, or `all#`.
+`pool#default`, `shard#0003`, `job#team:name`, or `all#`; or whose it is: `team#payments`.
 """
 
 from __future__ import annotations
