@@ -46,6 +46,9 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
         view["pauses"] = [_pause(pause) for pause in job.pauses]
     if job.reason:
         view["reason"] = job.reason
+    if job.buffer is not None:
+        first, count = job.buffer.first, job.buffer.count
+        view["buffered"] = {"run_id": first.run_id, "scheduled_at": iso(first.scheduled_at_ms), "count": count}
     return view
 
 
