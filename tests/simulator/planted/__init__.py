@@ -4,6 +4,7 @@ invariant rests."""
 from tests.simulator.planted import (
     attempting,
     backlogs,
+    cells,
     chains,
     changes,
     creators,
@@ -16,6 +17,7 @@ from tests.simulator.planted import (
     versions,
     watched,
     window,
+    working,
 )
 from tests.simulator.planted.bug import Bug, Patch
 
@@ -34,6 +36,8 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *working.BUGS,
+    *cells.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

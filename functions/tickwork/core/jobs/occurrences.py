@@ -37,7 +37,8 @@ UNSTARTED = any_of(
 
 
 def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
-    """The occurrence after a nominal instant, with its jittered fire time and the shard it belongs to.
+    """The occurrence after a nominal instant, with its jittered fire time and the place it belongs to: where the job is
+    spread, or else in the home cell, which has so many `shards`.
 
     Raises BadSchedule when the stored schedule cannot be read.
     """
@@ -49,7 +50,9 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
         return None
     fires_at_ms = fire_time_ms(job, schedule, scheduled_at_ms)
-    return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+    if job.spread is None:
+        return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+    return Next(scheduled_at_ms, fires_at_ms, job.spread.shard_of(job.job_id), job.spread.cell)
 
 
 def fire_time_ms(job: Job, schedule: Schedule, scheduled_at_ms: int) -> int:
@@ -118,10 +121,13 @@ def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
     """The pending item of a recurring job's occurrence. It has no time to live while it is pending.
 
     It carries whether the definition, or a hard calendar, limits its start, and by when it has to be started: a change
-    of the job that changes either writes its pending item anew, and one of a calendar marks it (`mark_hard`).
+    of the job that changes either writes its pending item anew, and one of a calendar marks it (`mark_hard`). And by
+    which version of the platform's defaults it is planned: what is rolled out later counts from the one after it.
     """
     start_by_ms = deadlines.start_by_ms(key, job.work)
     run = Run(key, created_at_ms=now_ms, guarded=job.is_guarded, start_by_ms=start_by_ms, hard=job.is_hard)
+    if job.goes_by != job.defaults_base:
+        run = replace(run, defaults=job.goes_by)
     return Put(TIMERS, run.to_item(), UNSTARTED)
 
 
