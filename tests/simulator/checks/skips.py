@@ -53,6 +53,8 @@ class SkipChecks:
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: what it has skipped may be skipped, what it has fired had to be fired."""
         for table, was, item in changes:
+            if was is not None and was.get("status") == "buffered":
+                continue  # a wait has ended: `overlaps` judges that
             if table is TIMERS and item is not None and item.get("status") == "skipped":
                 owner = self._owner(changes, item)
                 if owner is not None:
