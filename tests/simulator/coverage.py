@@ -57,6 +57,7 @@ REQUIRED = (
     *("start declined no_slot", "slots_recovered", "heartbeat declined timed_out", "runs.timed_out_total"),
     *("item waiting -> cancelled", "item running -> cancelled", "item dead -> waiting"),
     *("backlog_opened", "backlog_closed"),
+    *("row of a team written", "row of a team deleted", "row of a team served in part or wider"),
     *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),
     *("scheduler.dispatch_rejected_stale_token_total", "scheduler.slice_owner_changes_total", "item_set_aside"),
 )

@@ -143,6 +143,9 @@ class CursorChecks:
         if self._granted.get((process, row["slice"]), 0) != lease["token"]:  # also when it serves another by now
             raise Violation("one-owner-effect", f"{process.name} changed the row {row['who']} of {row['slice']}")
         self._world.seen["row written" if after else "row deleted"] += 1
+        if str(row["who"]).startswith("team#"):
+            how = "written" if before is None else "deleted" if after is None else "served in part or wider"
+            self._world.seen[f"row of a team {how}"] += 1
         self._advanced(process, lease)
 
     def sent(self, ref: str) -> None:
@@ -286,6 +289,10 @@ def _is_aside(unsent: Unsent, row: Item) -> bool:
         return False
     if kind == "pool" and unsent.pool not in ("", name):
         return False
+    if kind == "team":
+        _, _, sk = unsent.ref.partition("|")
+        at = f"{unsent.second:010d}#{shard}#{sk}"
+        return team == name and row["begin"] <= unsent.second <= row["until"] and at > str(row["at"])
     return row["begin"] <= unsent.second <= row["until"] and _place(unsent.ref) > str(row["place"])
 
 
