@@ -128,7 +128,7 @@ def test_the_retry_of_a_holder_is_sent_also_when_the_service_is_busy_after_its_e
 def test_the_retry_of_a_holder_has_its_tick_also_where_the_reply_to_its_end_was_lost(world: World) -> None:
     """The repeated write is refused by what the first one wrote: nobody else has ended it."""
     only = Resource("printer", 1)
-    first, second = tagged(world, only), tagged(world, only)
+    first, second = (tagged(world, only, retry=RetryPolicy(3, 5)) for _ in range(2))
     world.must_start(first)
     world.scan()
     world.after(61)
