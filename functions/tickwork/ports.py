@@ -255,6 +255,8 @@ class Ports:
     """Teams whose row this process has looked after: it is never deleted either."""
     registry: dict[tuple[str, str], Remembered] = field(default_factory=dict, repr=False, compare=False)
     """Items of the table `teams` by their keys, as this process has read them lately (`flows/access/registry.py`)."""
+    paused: dict[str, Remembered] = field(default_factory=dict, repr=False, compare=False)
+    """Which scopes are paused, as this process has read them lately (`flows/ledger/paused.py`)."""
     audit_known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Of the audit: whose teams' rows there are, and the secret of the hashes of payloads. Neither is ever deleted."""
     quota_counts: QuotaCounts = field(default_factory=QuotaCounts, repr=False, compare=False)

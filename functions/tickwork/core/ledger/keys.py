@@ -25,6 +25,7 @@
 | last test of a pager route | teams | `@tests` | `team#hash of the route` | API | API | `ROUTES_MAX` of the team at a time |
 | what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
+| what is paused: a team, a pool, the cell; known for a week after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all of it at once), API, reconciler | teams and their pools |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
 | what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
@@ -41,7 +42,7 @@ the first whose place lies at or behind its nominal second, and the one that sta
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
 in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
 its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
-`pool#default`, `shard#0003`, `job#team:name`, or `all#`.
+`pool#default`, `shard#0003`, `job#team:name`, `pause#payments#team#payments`, or `all#`.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from tickwork.flows.dispatch import creating, leasing
 from tickwork.flows.dispatch.fired import Fired, Firing
 from tickwork.flows.dispatch.firing import fire
 from tickwork.flows.dispatch.leasing import Aside, Holding
+from tickwork.flows.dispatch.pauses_seen import PausesSeen
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.dispatch.stopwatch import ADVANCE, SEND, Stopwatch
 from tickwork.ports import Ports
@@ -55,6 +56,7 @@ class Serving:
     deadline_ms: int
     watch: Stopwatch
     backlog_ms: int
+    pauses: PausesSeen
     rows: dict[Who, SetAside] = field(default_factory=dict)
     """What is set aside in the slice, as the table has it."""
     held: set[Who] = field(default_factory=set)
@@ -93,7 +95,9 @@ class Serving:
 
     def fire_all(self, due: Sequence[Run | Retry], last: int, firing: Firing | None = None) -> None:
         """Fire what is due, and the next occurrences which that puts behind `last`."""
-        firing = firing or self.firing()
+        if not due:
+            return
+        firing = replace(firing or self.firing(), paused=self.pauses.read(), at_ms=self.ports.clock.now_ms())
         for _ in range(creating.ROUNDS_MAX):
             if self.stepped:  # only jobs' occurrences are in it, and most windows fire none
                 due = [item for item in due if item.key not in self.stepped]

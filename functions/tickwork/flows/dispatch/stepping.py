@@ -15,7 +15,7 @@ from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError, tol
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes, following
 from tickwork.core.jobs.overlap import OVERLAP, Holding
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.pauses import skipping_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey
@@ -140,7 +140,7 @@ def _parked(ports: Ports, job: Job, run: Run, holding: Holding | None, why: str)
     """The last step of a job whose next occurrence cannot be computed: this one still fires, unless the job was paused
     then, another run holds it, or it was started before it was stepped. It holds up no other."""
     key = run.key
-    park, pause = _park(ports, job, key, why), pause_at(job.pauses, key.scheduled_at_ms)
+    park, pause = _park(ports, job, key, why), skipping_at(job.pauses, key.scheduled_at_ms)
     by = holding.by if holding is not None else None
     if (pause is None and by is None) or run.status != lifecycle.PENDING:
         return _Step(run, job, (park,), run.status == lifecycle.PENDING, 0, None)
@@ -252,6 +252,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
         if job is None or run is None:
             return []
+        job = firing.paused.applied_to(job)
         upcoming = job.next_key(run.key.cell)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
