@@ -102,6 +102,9 @@ MATRIX: Mapping[str, Grant] = {
     "get_pool": Grant(READERS, _TEAM),
     "list_pools": Grant(READERS, _TEAM),
     "delete_pool": Grant(OWNERS, _TEAM),
+    "pause_scope": Grant(OWNERS, _BODY),
+    "resume_scope": Grant(OWNERS, _BODY),
+    "list_pauses": Grant(READERS, _QUERY),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

@@ -12,6 +12,7 @@ from tickwork.api.calendars import routes as calendars
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.keys import routes as keys
+from tickwork.api.pauses import routes as pauses
 from tickwork.api.pools import routes as pools
 from tickwork.api.routing import Table, checked
 from tickwork.api.runs import routes as runs
@@ -31,6 +32,7 @@ CHAPTERS: dict[str, Table] = {
     "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
+    "pauses": pauses.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

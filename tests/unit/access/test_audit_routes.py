@@ -54,6 +54,8 @@ def _prepared(stage: Stage, route: AnyRoute) -> tuple[str, object, dict[str, str
     path, body, query = request(stage, route, OWN)
     if route.name == "resume_job":
         stage.do("POST", f"/jobs/{stage.things[OWN]['job_id']}/pause", {"reason": "a release"})
+    if route.name == "resume_scope":
+        stage.do("POST", "/pauses", {"team": OWN, "reason": "a release"})
     if route.name == "replay_dead_letters":
         named = {"ref": stage.things[OWN]["ref"]}
         (started,) = stage.do("POST", "/runs:start", {"worker": "w", "runs": [named | {"claim": "12345678"}]})["runs"]

@@ -31,6 +31,7 @@ from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, 
 from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
+from tickwork.api.paused_view import pauses_over
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
@@ -65,6 +66,7 @@ from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.second_reading import second_reading
+from tickwork.flows.ledger.paused import shown_paused
 from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import paging, unended
 from tickwork.flows.runs.unended import Unended
@@ -204,6 +206,7 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
     job = replace(job, calendars=calendars_of(call.ports, call.actor, schedule, job.team))
+    job = shown_paused(call.ports).applied_to(job)
     shown = preview(schedule, job.calendars, after_ms, call.query.count)
     for row in shown["occurrences"]:
         at_ms = parse_iso(row["scheduled_at"])
@@ -238,7 +241,9 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
 
 
 def _view(call: Call[Any, Any], job: Job) -> JobShown:
-    return job_view(job, call.ports.clock.now_ms(), sees_payload=sees_payloads(call.ports, call.actor, job.team))
+    now_ms, paused = call.ports.clock.now_ms(), shown_paused(call.ports)
+    over = pauses_over(paused, job.team, job.work.pool, now_ms)
+    return job_view(job, now_ms, sees_payload=sees_payloads(call.ports, call.actor, job.team), over=over)
 
 
 def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:

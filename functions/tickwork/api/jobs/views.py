@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast, get_type_hints
 
 from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown
 from tickwork.api.masks import work_view
+from tickwork.api.paused_view import ScopePauseShown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
 from tickwork.core.jobs.pauses import Pause, pause_in_force
@@ -20,9 +22,9 @@ TEXTS = tuple(
 """Texts of a definition that are shown where they are given: a new one needs no line here."""
 
 
-def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
-    """A job as it stands now."""
-    is_paused = job.status == ACTIVE and pause_in_force(job.pauses, now_ms) is not None
+def job_view(job: Job, now_ms: int, *, sees_payload: bool, over: Sequence[ScopePauseShown] = ()) -> JobShown:
+    """A job as it stands now. `over`: the pauses of what it lies in."""
+    is_paused = job.status == ACTIVE and (bool(over) or pause_in_force(job.pauses, now_ms) is not None)
     # By a cast, for a type checker lets no TypedDict be unpacked into one with more fields.
     view = cast(
         "JobShown",
@@ -44,6 +46,13 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
     view.update(cast("JobShown", {name: text for name in TEXTS if (text := getattr(job, name))}))
     if job.pauses:
         view["pauses"] = [_pause(pause) for pause in job.pauses]
+    if over and job.status == ACTIVE:
+        view["paused_by"] = list(over)
+        # Among its own too: clients of before look there for why a job is paused.
+        shown: list[PauseShown] = [
+            {"by": one["by"], "reason": one["reason"], "from": one["from"], "until": one["until"]} for one in over
+        ]
+        view["pauses"] = view.get("pauses", []) + shown
     if job.reason:
         view["reason"] = job.reason
     return view

@@ -1,0 +1,49 @@
+"""A pause of a scope, as answers of several chapters show it."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from tickwork.api.answers import Moment
+from tickwork.core.instants import iso_ms
+from tickwork.core.jobs.pauses import pause_in_force
+from tickwork.core.jobs.scopes import Paused, PausedScope
+
+ScopePauseShown = TypedDict(
+    "ScopePauseShown",
+    {
+        "kind": str,
+        "name": str,
+        "owner": str,
+        "by": str,
+        "reason": str,
+        "from": Moment,
+        "until": Moment | None,
+        "at_resume": str,
+    },
+)
+"""A pause in force of a scope. `kind`: `team`, `pool` or `cell`; `owner`: the team that answers for it. `at_resume`:
+what becomes of the occurrences of jobs that it covers, `skip`, `latest` or `all`; timers wait until it is over."""
+
+
+def scope_pause_view(one: PausedScope, now_ms: int) -> ScopePauseShown | None:
+    """The pause of a scope that is in force."""
+    pause = pause_in_force(one.pauses, now_ms)
+    if pause is None:
+        return None
+    return {
+        "kind": one.scope.kind,
+        "name": one.scope.name,
+        "owner": one.scope.owner,
+        "by": pause.by,
+        "reason": pause.reason,
+        "from": iso_ms(pause.from_ms),
+        "until": iso_ms(pause.until_ms) if pause.until_ms else None,
+        "at_resume": pause.at_resume,
+    }
+
+
+def pauses_over(paused: Paused, team: str, pool: str, now_ms: int) -> list[ScopePauseShown]:
+    """The pauses in force that keep what a team has in a pool from being started."""
+    over = (one for one in paused.scopes if one.scope.covers(team, pool))
+    return [shown for one in over if (shown := scope_pause_view(one, now_ms)) is not None]
