@@ -156,6 +156,9 @@ def _definitions(stage: _Stage) -> None:
     stage.call("GET", f"{job}/next", count="2")
     stage.call("POST", f"{job}/resume", {"by": "ann"})
     stage.call("GET", job)
+    late = {"reason": "the file came late", "payload": {"day": "2026-10-29"}, "client_key": "late-file-29"}
+    stage.call("POST", f"{job}/run", late)
+    stage.call("POST", f"{job}/run", late)
     timer = stage.call("POST", "/timers", TIMER)["timer_id"]
     stage.call("POST", "/timers", TIMER)
     batch = [{**TIMER, "client_key": f"reminder-{number}"} for number in (1, 2)]
@@ -302,4 +305,7 @@ def _refusals(stage: _Stage) -> None:
         problem = json.loads(str(answered.body))
         conformity.check_problem(problem)
         stage.examples.problems.setdefault(problem["type"].rpartition(":")[2], problem)
+    stage.call("POST", "/jobs", JOB | {"name": "alone", "overlap": "skip", "schedule": {"rate": "1 hour"}})
+    for _ in range(2):
+        stage.call("POST", "/jobs/payments:alone/run", {"reason": "the file came late"})
     stage.call("DELETE", "/jobs/payments:card-settlement")

@@ -102,6 +102,11 @@ def replay(promises: Promises, run: Body, look: Callable[[], object]) -> Ask:
         what = f"{run['job_id']} {run['scheduled_at']} was {run['status']}: {entry}"
         is_dead = run["status"] == "dead"
         done_before = bool(run.get("replays")) and entry["replayed"]
+        if is_dead and entry.get("reason") == "held":  # of a job whose runs do not overlap, while another one goes on
+            by = entry["held_by"]
+            hold(by != f"{run['job_id']}@{run['scheduled_at']}", "the-dead-are-replayed", what)
+            hold(by.startswith(f"{run['job_id']}@"), "the-dead-are-replayed", what)
+            return
         hold(entry["replayed"] == is_dead or done_before, "the-dead-are-replayed", what)
         if is_dead:
             promises.replayed(run["run_id"])

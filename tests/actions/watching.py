@@ -47,7 +47,8 @@ class Preview:
                 hold(is_skipped, "preview-is-what-happens", what)
             else:
                 is_late = bool(lateness) and all(one["reason"] == "too_late" for one in found)
-                hold(not is_skipped or is_late, "preview-is-what-happens", what)
+                is_held = all(_was_held(one, runs) for one in found)
+                hold(not is_skipped or is_late or is_held, "preview-is-what-happens", what)
         self._nothing_else(runs, until_ms)
 
     def _nothing_else(self, runs: list[Body], until_ms: int) -> None:
@@ -58,6 +59,16 @@ class Preview:
             if self.at_ms < due_ms <= min(until_ms, last_ms) and run["status"] != "cancelled":
                 what = f"{self.job.id} {run['scheduled_at']} is {run['status']}, promised were {sorted(promised)}"
                 hold(run["scheduled_at"] in promised, "preview-is-what-happens", what)
+
+
+def _was_held(run: Body, runs: list[Body]) -> bool:
+    """Whether it was skipped because of another run, and that had not ended when it was due."""
+    by = (run.get("held_by") or {}).get("run_id")
+    holders = [one for one in runs if one["run_id"] == by and one is not run]
+    due_ms = parse_iso(run["scheduled_at"])
+    return run["reason"] == "overlap" and any(
+        one["ended_at"] is None or parse_iso(one["ended_at"]) >= due_ms for one in holders
+    )
 
 
 def preview(world: World, job: Job) -> Preview | None:

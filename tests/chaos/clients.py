@@ -167,6 +167,7 @@ class JobClient(Client):
                 "exact_reason": "chaos",
                 "retry_policy": RETRY,
                 "catch_up": {"policy": "all"},
+                "overlap": "allow",  # each occurrence is to run, however long the one before was held up
             }
             answer = self.call("POST", "/jobs", body)
             if answer is not None:

@@ -38,13 +38,14 @@ from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import calendars, changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import cancelling, dead_letters, paging, timers, worker_calls
+from tickwork.flows.runs import asking, cancelling, dead_letters, paging, timers, worker_calls
 from tickwork.flows.runs.admitting import let_in
+from tickwork.flows.runs.asking import Wanted
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 15
+VERSION = 16
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -180,7 +181,7 @@ def _new(world: World, name: str, spec: dict[str, Any], work: Work, **more: Any)
 
 def _jobs(world: World) -> None:
     """A plain job, one that says everything, a union, an unsafe one, a pushed one; one changed, paused and resumed;
-    one finished, one with its next cancelled, one deleted, one parked."""
+    one finished, one with its next cancelled, one deleted, one parked, one of which a run waits until it is free."""
     every_hour = {"rate": "1 hour"}
     cron = {"cron": "30 6 * * 1-5", "zone": "Europe/Berlin", "calendars": {"exclude": ["holidays"]}}
     unsafe = Work("default", "job", idempotency_class="unsafe", sign_off={"who": "ops", "why": "a bell"})
@@ -199,6 +200,8 @@ def _jobs(world: World) -> None:
         _new(world, "once", {"at": "2026-10-30T00:00:30Z"}, Work("default", "job")),
         _new(world, "gone", every_hour, Work("default", "job")),
         _new(world, "alone", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="skip"),
+        _new(world, "patient", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
+        _new(world, "freed", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
         _new(world, "parked", every_hour, Work("default", "job")),
     ):
         registering.create_job(world.ports, new)
@@ -209,10 +212,15 @@ def _jobs(world: World) -> None:
     changing.resume_job(world.ports, "shop:plain", "ops")
     changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
     registering.delete_job(world.ports, "shop:gone")
+    for beside, client_key in ((False, ""), (True, "late-file")):
+        late = Wanted("shop:daily", "key:shop:ann", "the file came late", beside=beside, client_key=client_key)
+        asking.ask_for_run(world.ports, late)
     parked = {"status": "error", "reason": "no zone data", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
     commit(world.ports, Update(JOBS, {"job_id": "shop:parked"}, Anyway("as a window parks it"), set=parked))
+    holder = world.next_key("shop:freed")
     world.after(60)
     world.scan()
+    world.complete(holder, world.must_start(holder).token)
 
 
 def _runs(world: World) -> None:

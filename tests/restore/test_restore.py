@@ -176,7 +176,7 @@ def busy(tmp_path: Path) -> Iterator[tuple[Machine, list[str], list[str]]]:
     with Machine(tmp_path) as machine:
         machine.start()
         job = {"team": "payments", "name": "steady", "schedule": {"rate": f"{PERIOD_S} seconds"}, "target": TARGET}
-        machine.api.post("/jobs", {**job, "catch_up": {"policy": "all"}})
+        machine.api.post("/jobs", {**job, "catch_up": {"policy": "all"}, "overlap": "allow"})
         to_come = create(machine, [*SOON_S, *LATER_S], "to-come")
         ended = create(machine, [0, 0, 1, 2, 3], "ended")
         all_succeeded(machine, ended)

@@ -154,7 +154,7 @@ def test_a_deployed_stack_is_upgraded_and_rolled_back_under_load_and_loses_nothi
         role = old.role_with("worker-default")
         await_ticker(old)
         job = {"team": "up", "name": "steady", "schedule": {"rate": f"{PERIOD_S} seconds"}, "target": TARGET}
-        client.ok("POST", "/jobs", {**job, "catch_up": {"policy": "all"}})
+        client.ok("POST", "/jobs", {**job, "catch_up": {"policy": "all"}, "overlap": "allow"})
         load = Load(client)
         with under(load):
             first = workers.start(old, role)

@@ -122,7 +122,8 @@ def replace_parts(gone: Version, come: Version, order: tuple[str, ...]) -> None:
 
 def register(api: ApiClient, name: str, schedule: dict[str, Any]) -> None:
     target = {"pool": "default", "handler": "note"}
-    body = {"team": "up", "name": name, "schedule": schedule, "target": target, "catch_up": {"policy": "all"}}
+    body = {"team": "up", "name": name, "schedule": schedule, "target": target}
+    body |= {"catch_up": {"policy": "all"}, "overlap": "allow"}
     api.post("/jobs", body)
 
 

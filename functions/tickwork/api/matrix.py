@@ -63,6 +63,7 @@ MATRIX: Mapping[str, Grant] = {
     "change_job": Grant(OWNERS, _JOB, names_calendars=True),
     "pause_job": Grant(OPERATORS, _JOB),
     "resume_job": Grant(OPERATORS, _JOB),
+    "run_job": Grant(OPERATORS, _JOB),
     "next_occurrences": Grant(READERS, _JOB),
     "job_runs": Grant(READERS, _JOB),
     "preview_schedule": Grant(READERS, _BODY, names_calendars=True),

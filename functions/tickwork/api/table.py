@@ -11,6 +11,7 @@ from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.jobs import routes as jobs
+from tickwork.api.jobs import running
 from tickwork.api.keys import routes as keys
 from tickwork.api.pauses import routes as pauses
 from tickwork.api.pools import routes as pools
@@ -22,7 +23,7 @@ from tickwork.api.wall import covered
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
-    "jobs": jobs.ROUTES,
+    "jobs": (*jobs.ROUTES, *running.ROUTES),
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,
     "runs": runs.ROUTES,

@@ -80,7 +80,7 @@ _JOB = (
     click.option(
         "--catch-up", "policy", type=click.Choice(("latest", "all", "last", "none")), help="After an outage [latest]."
     ),
-    click.option("--overlap", type=click.Choice(("skip", "allow")), help="While another run has not ended [allow]."),
+    click.option("--overlap", type=click.Choice(("skip", "allow")), help="While another run has not ended [skip]."),
     click.option("--catch-up-last", "last", type=int, metavar="N", help="With --catch-up last: how many."),
     click.option(
         "--max-lateness", "max_lateness_s", type=int, help="Seconds after which an occurrence is missed for good."

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.simulator.checks.by_hand import is_by_hand
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import slice_key
 from tickwork.core.ledger.tables import JOBS, LEASES, SET_ASIDE, TIMERS
@@ -179,7 +180,8 @@ class CursorChecks:
         """Whether it is an occurrence of a job, and not its next any more."""
         _, team, name, nominal, *_ = ref.partition("|")[2].split("#")
         job = self._world.tables.standing(JOBS, {"job_id": f"{team}:{name}"})
-        return "retry" not in ref and job is not None and job["next_scheduled_at_ms"] != int(nominal) * SECOND_MS
+        is_of_chain = "retry" not in ref and not is_by_hand(ref)
+        return is_of_chain and job is not None and job["next_scheduled_at_ms"] != int(nominal) * SECOND_MS
 
     def _waits_to_be_mended(self, ref: str) -> bool:
         """Whether its job or a calendar of it cannot be read: asking again is no help, the audit parks it."""

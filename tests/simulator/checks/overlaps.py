@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from tickwork.core.instants import SECOND_MS, iso
+from tests.simulator.checks.by_hand import is_by_hand
+from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger.keys import parse_ledger_key
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
@@ -52,12 +54,17 @@ class OverlapChecks:
             self._items[job_id].pop(ref, None)
             return []
         self._items[job_id][ref] = after
+        if after.get("beside"):
+            return []
+        job = self._world.tables.standing(JOBS, {"job_id": job_id})
+        if is_by_hand(ref) and before is None:
+            self._dispatched.add(ref)
+            return [(job, ref)] if job is not None else []
         if after["status"] == "pending" and (before is None or before["status"] != "pending"):
             self._dispatched.discard(ref)
         if after["status"] == "skipped" and (before or {}).get("status") != "skipped":
             self._check_skip(process, after)
         is_replay = before is not None and (before["status"], after["status"]) == ("dead", "waiting")
-        job = self._world.tables.standing(JOBS, {"job_id": job_id})
         return [(job, ref)] if is_replay and job is not None else []
 
     def _job_changed(self, before: Item, after: Item) -> list[tuple[Item, str]]:
@@ -84,6 +91,8 @@ class OverlapChecks:
 
     def _is_live(self, process: Process, job: Item, ref: str) -> bool:
         item = self._items[job["job_id"]][ref]
+        if item.get("beside"):
+            return False
         if item.get("cancel_requested") and item["status"] == "running":
             return bool(item["lease_until_ms"] + _CLOCKS_MS >= process.latest_ms())
         return item["status"] in _LIVE or (item["status"] == "pending" and ref in self._dispatched)
@@ -104,4 +113,4 @@ class OverlapChecks:
 
 
 def _run_of(item: Item) -> str:
-    return f"{item['job_id']}@{iso(item['scheduled_at_ms'])}"
+    return parse_ledger_key(item["pk"], item["sk"]).occurrence

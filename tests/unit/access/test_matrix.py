@@ -126,6 +126,7 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "change_job": {"version": 1, "lease_s": 90},
         "pause_job": {"reason": "a release"},
         "resume_job": {},
+        "run_job": {"reason": "the file came late"},
         "preview_schedule": {"schedule": SCHEDULE, "team": team},
         "create_timer": timer,
         "create_timers": {"timers": [timer]},

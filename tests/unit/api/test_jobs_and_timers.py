@@ -18,6 +18,7 @@ TARGET = {"pool": "payments", "handler": "settlement"}
 
 def create_job(api: ApiUnderTest, name: str = "rates", **changes: Any) -> dict[str, Any]:
     body = {"team": "payments", "name": name, "schedule": {"rate": "10 seconds"}, "target": {"pool": "payments"}}
+    body["overlap"] = "allow"  # these tests look at runs one by one, and end few of them
     status, job = api.call("POST", "/jobs", body | changes)
     assert status == 201, job
     return job
@@ -378,8 +379,29 @@ def test_an_occurrence_that_another_run_holds_up_is_skipped_and_says_by_which(ap
     _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})
     assert changed["overlap"] == "skip", "what a change leaves out stays"
     _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})
-    assert changed["overlap"] == "allow"
-    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})[1]["version"] == 3, "a repeat"
+    assert changed["overlap"] == "skip", "that is the default"
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})
+    assert (changed["overlap"], changed["version"]) == ("allow", 3)
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})[1]["version"] == 3, "a repeat"
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "overlap", "is_told"),
+    [
+        ({"policy": "all"}, None, True),
+        ({"policy": "last", "last": 3}, "skip", True),
+        ({"policy": "last", "last": 1}, "skip", False),
+        ({"policy": "latest"}, "skip", False),
+        ({"policy": "all"}, "allow", False),
+    ],
+)
+def test_who_wants_all_that_was_missed_hears_that_overlap_skips_it(
+    api: ApiUnderTest, catch_up: dict[str, Any], overlap: str | None, is_told: bool
+) -> None:
+    told = create_job(api, catch_up=catch_up, overlap=overlap)["warnings"]
+    assert [warning.partition(":")[0] for warning in told] == ["overlap_skips_missed"] * is_told
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})
+    assert changed["warnings"] == told
 
 
 def test_a_replay_that_another_run_holds_up_says_by_which(api: ApiUnderTest, ports: Ports) -> None:

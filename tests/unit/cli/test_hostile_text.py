@@ -28,6 +28,7 @@ COMMANDS: dict[str, list[str]] = {
     "jobs create": [JOB, "--cron", "0 2 * * *", "--pool", "payments"],
     "jobs update": [JOB, "--lease", "90"],
     "jobs pause": [JOB, "--by", "ann", "--reason", ALL_AT_ONCE.replace("\x00", "").replace("\ud800", "")],
+    "jobs run": [JOB, "--reason", "late"],
     "jobs resume": [JOB, "--by", "bob"],
     "jobs show": [JOB],
     "jobs next": [JOB, "--count", "2"],

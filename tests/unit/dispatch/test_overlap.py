@@ -391,7 +391,7 @@ def test_a_retry_of_the_holder_is_none_of_its_jobs_occurrences(world: World) -> 
 def test_a_holder_of_a_newer_version_leaves_its_own_job_and_no_other(world: World) -> None:
     job_id = job_of(world)
     first = world.until_due(job_id)
-    world.store.commit([Update(TIMERS, first.as_item(), Anyway("a newer version"), set={"status": "buffered"})])
+    world.store.commit([Update(TIMERS, first.as_item(), Anyway("a newer version"), set={"status": "strange"})])
     other = world.job("other", every_s=EVERY_S)
     upcoming, others = world.next_key(job_id), world.next_key(other)
     world.clock.at_ms = max(upcoming.fire_at_ms, others.fire_at_ms)

@@ -13,13 +13,14 @@ from tests.support.runs_world import World
 from tickwork.core.errors import InvariantViolated
 from tickwork.core.instants import iso
 from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.jobs.overlap import BUFFER_ONE
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.keys import parse_ref
+from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.lifecycle import ABSENT, DEAD, PENDING, RUNNING, WAITING
 from tickwork.core.ledger.work import RetryPolicy, Work
 from tickwork.core.runs import putting_off
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.jobs import calendars, registering
+from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import cancelling, dead_letters, worker_calls
 
@@ -156,7 +157,33 @@ def _put_off_again(world: World) -> None:
         putting_off.LOOK_AGAIN_MS = standing
 
 
-FLOWS: dict[tuple[str, str], Callable[[World], None]] = {
+def _buffer(world: World) -> LedgerKey:
+    """A job of every minute whose first run has not ended when the second is due: the first."""
+    spec = parse_schedule({"rate": "1 minute"}, now_ms=world.clock.at_ms, job_id="shop:x").spec
+    new = NewJob("shop", "x", spec, Work("default", "job"), 0, CatchUp(), "f", overlap=BUFFER_ONE)
+    job_id = registering.create_job(world.ports, new)[0].job_id
+    first = world.until_due(job_id)
+    world.until_due(job_id)
+    return first
+
+
+def _release(world: World) -> None:
+    first = _buffer(world)
+    world.complete(first, world.must_start(first).token)
+
+
+def _drop(world: World) -> None:
+    first = _buffer(world)
+    changing.pause_job(world.ports, "shop:x", "ops", "maintenance")
+    world.complete(first, world.must_start(first).token)
+
+
+def _cancel_buffered(world: World) -> None:
+    _buffer(world)
+    registering.delete_job(world.ports, "shop:x")
+
+
+FLOWS: dict[tuple[str, str], Callable[[World], object]] = {
     (ABSENT, lifecycle.MATERIALISE): _create,
     (ABSENT, lifecycle.SKIP): _miss,
     (PENDING, lifecycle.START): _start,
@@ -165,6 +192,10 @@ FLOWS: dict[tuple[str, str], Callable[[World], None]] = {
     (PENDING, lifecycle.SPEND): _start_again,
     (PENDING, lifecycle.EXPIRE): _expire,
     (PENDING, lifecycle.PUT_OFF): _put_off,
+    (PENDING, lifecycle.BUFFER): _buffer,
+    (lifecycle.BUFFERED, lifecycle.RELEASE): _release,
+    (lifecycle.BUFFERED, lifecycle.SKIP): _drop,
+    (lifecycle.BUFFERED, lifecycle.CANCEL): _cancel_buffered,
     (WAITING, lifecycle.START): _start_again,
     (WAITING, lifecycle.PUT_OFF): _put_off_again,
     (WAITING, lifecycle.CANCEL): _cancel_waiting,
@@ -199,7 +230,7 @@ def test_a_flow_fails_without_its_pair_of_the_table(pair: tuple[str, str], monke
 # --- no status is written that does not come from the table ---------------------------------------------------
 
 STATUSES = {status.upper() for status in lifecycle.MEANING}
-STORING = {"Run", "Retry"}
+STORING = {"Run", "Retry", "Look"}
 
 
 def _trees() -> Iterator[tuple[str, ast.Module]]:

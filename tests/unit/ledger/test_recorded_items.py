@@ -36,7 +36,7 @@ from tickwork.core.ledger import items
 from tickwork.core.ledger.items import Record, Unreadable
 from tickwork.core.ledger.keys import LedgerKey, is_wait_place, parse_ref
 from tickwork.core.ledger.messages import ReadyMessage, Tick, read_ready
-from tickwork.core.ledger.records import Retry, Run, Stands
+from tickwork.core.ledger.records import Look, Retry, Run, Stands, due_from
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item, Update
 from tickwork.core.runs import cancellations, endings, replays, slots
@@ -57,7 +57,7 @@ def _recorded(folder: Path, name: str) -> list[Item]:
 
 def _kind_of(table: str, item: Item) -> type[Record]:
     if table == "timers":
-        return Retry if "run_ref" in item else Run
+        return type(due_from(item))
     if table == "resources":
         return Breaker if item["slot"] == "breaker" else Slot
     if table == "audit":
@@ -152,12 +152,24 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         handed_back=7,
         held_by={"run_id": "a", "occurrence": "shop:x@2026-12-01T00:00:00Z", "status": "running"},
         interrupted=2,
+        beside=True,
+        released_at_ms=9,
+        behind="main#0000#30000000|1800000000#shop#x#1800000000",
         definition=3,
         stands_for=Stands(64, 1_024, "02931"),
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{
             name: name
-            for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested", "created_by", "cancelled_by")
+            for name in (
+                "claim",
+                "worker",
+                "dispatched_by",
+                "reason",
+                "cancel_requested",
+                "created_by",
+                "cancelled_by",
+                "because",
+            )
         },
     )
     assert all(value for value in items.values_of(run).values()), "a field was added: give it a value here"
@@ -281,6 +293,10 @@ def _use_retry(item: Item) -> None:
     parse_ref(Retry.from_item(item).run_ref)
 
 
+def _use_look(item: Item) -> None:
+    parse_ref(Look.from_item(item).run_ref)
+
+
 def _use_lease(item: Item) -> None:
     lease = SliceLease.from_item(item)
     lease.to_item()
@@ -315,7 +331,8 @@ def _one_of_each(table: str) -> list[Any]:
 USES: list[tuple[str, Callable[[Item], None], list[Any]]] = [
     ("jobs", _use_job, _one_of_each("jobs")),
     ("runs", _use_run, [item for item in _one_of_each("timers") if "run_ref" not in item]),
-    ("retries", _use_retry, [item for item in _one_of_each("timers") if "run_ref" in item]),
+    ("retries", _use_retry, [item for item in _one_of_each("timers") if "run_ref" in item and "attempt" in item]),
+    ("looks", _use_look, [item for item in _one_of_each("timers") if "run_ref" in item and "attempt" not in item]),
     ("leases", _use_lease, _one_of_each("leases")),
     ("slots", _use_slot, _one_of_each("resources")),
     ("calendars", _use_calendar, _one_of_each("calendars")),

@@ -12,11 +12,12 @@ import pytest
 from tickwork.core.access.api_keys import ApiKey
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.core.jobs.overlap import Buffer
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.versions import JobVersion
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Look, Retry, Run
 from tickwork.core.ledger.work import Work
 
 KEY = LedgerKey("main", 3, 1_800_000_005_000, "payments", "rates", 1_800_000_000_000)
@@ -24,6 +25,7 @@ BARE = {
     Work: Work("payments", "rates"),
     Run: Run(KEY),
     Retry: Retry(KEY, KEY.ref, 2),
+    Look: Look(KEY, KEY.ref),
     Job: Job("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
     JobVersion: JobVersion("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
     Pause: Pause("ann", "maintenance", 1),
@@ -38,6 +40,8 @@ LAST = {"run_id": KEY.run_id, "status": "dead", "scheduled_at_ms": 1_800_000_000
 CHOSEN: dict[str, Any] = {
     "key": KEY,
     "run_ref": KEY.ref,
+    "behind": KEY.ref,
+    "buffer": Buffer(KEY, KEY, 2),
     "status": lifecycle.SKIPPED,
     "attempts": (ATTEMPT,),
     "replays": (REPLAY,),

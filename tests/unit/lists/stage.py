@@ -71,7 +71,7 @@ class Stage:
     def job(self, name: str = "nightly", seconds: int = 60, team: str = TEAM) -> str:
         schedule = {"rate": f"{seconds} seconds", "anchor": "2026-01-01T00:00:00Z"}
         body = {"team": team, "name": name, "schedule": schedule, "target": {"pool": "default"}, "tolerance_s": 0}
-        return str(self.ok("POST", "/jobs", body)["job_id"])
+        return str(self.ok("POST", "/jobs", {"overlap": "allow"} | body)["job_id"])
 
     def after(self, seconds: float) -> None:
         """Time passes, and windows are served."""

@@ -173,7 +173,7 @@ def test_two_jobs_that_were_late_together_are_both_caught_up(policy: str) -> Non
     for name in ("one", "two"):
         schedule = {"rate": "10 minutes", "anchor": iso(NOW_MS)}
         body = {"team": "shop", "name": name, "schedule": schedule, "target": TARGET, "tolerance_s": 0}
-        world.must("POST", "/jobs", body | {"catch_up": {"policy": policy}})
+        world.must("POST", "/jobs", body | {"catch_up": {"policy": policy}, "overlap": "allow"})
     world.go(1, world.work)
     world.worked.starts.clear()
     world.at_ms = NOW_MS + 1_205 * SECOND_MS  # nobody served meanwhile

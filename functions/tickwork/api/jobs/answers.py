@@ -6,6 +6,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment, Second
 from tickwork.api.paused_view import ScopePauseShown
+from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
 
@@ -22,6 +23,14 @@ class NextShown(TypedDict):
     fire_at: Second
     start_by: NotRequired[Second]
     """With `start_within_s`: by when it has to be started."""
+
+
+class BufferedShown(TypedDict):
+    """What was due while another run had not ended, and is kept back until it has: the oldest of it."""
+
+    run_id: str
+    scheduled_at: Second
+    count: int
 
 
 class LastShown(TypedDict):
@@ -57,7 +66,8 @@ class JobShown(WorkShown):
     exact_reason: NotRequired[str]
     catch_up: CatchUpShown
     overlap: str
-    """What becomes of an occurrence that is due while another run has not ended: `skip` or `allow`."""
+    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow` or `buffer_one`."""
+    buffered: NotRequired[BufferedShown]
     created_at: Moment
     next: NextShown | None
     last: LastShown | None
@@ -69,7 +79,7 @@ class JobShown(WorkShown):
 
 
 class JobAnswer(JobShown):
-    """A job, and what may surprise in its schedule."""
+    """A job, and what may surprise in its schedule, or in its policies taken together."""
 
     warnings: list[str]
 
@@ -141,6 +151,12 @@ class OccurrenceShown(TypedDict):
     """What moved it, or that it will be skipped."""
     start_by: NotRequired[Second]
     """Of a job with `start_within_s`: started later than this, it ends as expired."""
+
+
+class AskedRun(RunShown):
+    """A run that was asked for, and whether this call has made it."""
+
+    created: bool
 
 
 class PreviewAnswer(TypedDict):

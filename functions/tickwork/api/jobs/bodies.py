@@ -31,8 +31,8 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
-    overlap: Literal["skip", "allow"] = "allow"
-    """When one is due while another run has not ended: `skip` it, or `allow` both."""
+    overlap: Literal["skip", "allow"] | None = None
+    """When one is due while another run has not ended: `skip` it (default of recurring jobs), or `allow` both."""
 
 
 class JobChangeIn(Body):
@@ -78,6 +78,25 @@ class PauseIn(Body):
 class ResumeIn(Body):
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
+
+
+class RunNowIn(Body):
+    """Run a job now, beside its schedule."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=160)]
+    """Why; the run's history shows it."""
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+    payload: Any = Field(default=None, repr=False)
+    """For this run alone, instead of the job's (owners only). Left out: the job's."""
+    overlap: Literal["allow"] | None = None
+    """`allow`: beside whatever else runs of the job. Left out: as the job says, and it then holds the job."""
+    client_key: Text | None = None
+    """What you call this request: repeated with it, it is answered with the first run."""
+
+    @property
+    def has_payload(self) -> bool:
+        return "payload" in self.model_fields_set
 
 
 class PreviewIn(Body):

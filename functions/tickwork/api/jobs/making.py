@@ -17,6 +17,7 @@ from tickwork.api.work import as_asked, work_of
 from tickwork.core.access.pools import as_meant
 from tickwork.core.errors import BadSchedule, CallerError, InvalidField
 from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.core.jobs.overlap import ALLOW, SKIP
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import (
     Schedule,
@@ -61,6 +62,8 @@ def _meaning(body: JobIn, given: dict[str, Any]) -> dict[str, Any]:
         meant["target"] = {name: value for name, value in meant["target"].items() if name != "handler"}
     if body.tolerance_s is not None and body.tolerance_s == _default_tolerance_s(meant["schedule"]):
         del meant["tolerance_s"]
+    if body.overlap == _default_overlap(meant["schedule"]):
+        del meant["overlap"]
     return meant
 
 
@@ -70,6 +73,14 @@ def _default_tolerance_s(spec: Mapping[str, Any]) -> int | None:
         return default_tolerance_s(schedule_from_spec(spec))
     except BadSchedule:
         return None
+
+
+def _default_overlap(spec: Mapping[str, Any]) -> str:
+    """What recurs is not begun beside itself, unless somebody says so. One that fires once has nothing beside it."""
+    try:
+        return SKIP if schedule_from_spec(spec).is_recurring else ALLOW
+    except BadSchedule:  # of a newer version
+        return SKIP
 
 
 def schedule_again(job: Job, spec: dict[str, Any] | None) -> Schedule | None:
@@ -100,6 +111,7 @@ def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work) -> NewJob:
             remedy="say why it must be exact, or leave tolerance_s out",
         )
     given = {name: value for name in PLAIN if (value := getattr(body, name)) is not None}
+    given.setdefault("overlap", _default_overlap(spec))
     return NewJob(
         schedule=spec,
         work=work,
@@ -119,7 +131,10 @@ def change_of(job: Job, given: dict[str, Any]) -> Fingerprints:
         return Fingerprints()
     schedule = schedule_meaning(body.schedule, job.job_id)
     tolerance_s = _default_tolerance_s(schedule) if body.tolerance_s is None else body.tolerance_s
-    return asked_of(body.model_copy(update={"tolerance_s": tolerance_s}), *_kept(job, body, given))
+    # Of overlap it says what it changes: versions that knew of none made their fingerprints without.
+    overlap = ({"overlap": given["overlap"]},) if "overlap" in given else ()
+    whole = body.model_copy(update={"tolerance_s": tolerance_s, "overlap": None})
+    return asked_of(whole, *_kept(job, body, given), *overlap)
 
 
 def _kept(job: Job, body: JobIn, given: dict[str, Any]) -> tuple[str | None, Mapping[str, str] | None]:

@@ -51,6 +51,7 @@ from tickwork.core.ids import check_slug, job_id_of, split_job_id
 from tickwork.core.instants import iso_ms, parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import resumed
+from tickwork.core.jobs.surprises import warnings_of_policies
 from tickwork.core.schedule import (
     Schedule,
     parse_schedule,
@@ -93,7 +94,8 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     check_target(ports, body, new.work)
     near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
-        job, is_new = registering.create_job(ports, new)
+        left_out = ("overlap",) if body.overlap is None else ()
+        job, is_new = registering.create_job(ports, new, left_out=left_out)
     registry.note_unregistered(ports, [job.team])
     paging.page_owners(ports, {job.team: [*near, *(counting_jobs.near(ports, job.team) if is_new else ())]})
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
@@ -247,7 +249,7 @@ def _view(call: Call[Any, Any], job: Job) -> JobShown:
 
 
 def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:
-    return cast("JobAnswer", {**_view(call, job), "warnings": list(warnings)})
+    return cast("JobAnswer", {**_view(call, job), "warnings": [*warnings, *warnings_of_policies(job)]})
 
 
 _AT = (JOB_ID,)

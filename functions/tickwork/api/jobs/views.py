@@ -55,6 +55,9 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool, over: Sequence[ScopeP
         view["pauses"] = view.get("pauses", []) + shown
     if job.reason:
         view["reason"] = job.reason
+    if job.buffer is not None:
+        first, count = job.buffer.first, job.buffer.count
+        view["buffered"] = {"run_id": first.run_id, "scheduled_at": iso(first.scheduled_at_ms), "count": count}
     return view
 
 

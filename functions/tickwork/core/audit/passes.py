@@ -142,7 +142,8 @@ def awaits_retry(item: Item, now_ms: int) -> bool:
 
 def has_expired(run: Run, since_ms: int, now_ms: int) -> bool:
     """Whether a run has waited for its first worker until its message is about to be dropped."""
-    return run.status == lifecycle.PENDING and max(run.key.fire_at_ms, since_ms) + EXPIRES_AFTER_MS <= now_ms
+    waits_since_ms = max(run.key.fire_at_ms, run.released_at_ms, since_ms)
+    return run.status == lifecycle.PENDING and waits_since_ms + EXPIRES_AFTER_MS <= now_ms
 
 
 def why_expired(work: Work | None) -> str:

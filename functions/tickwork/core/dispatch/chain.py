@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tickwork.core.dispatch import buffering
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
@@ -19,7 +20,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.pending import end_pending
-from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.records import HeldBy, Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import AllOf, Check, Is, Item, Put, Update, Write, all_of
 
@@ -59,17 +60,19 @@ class Skipped:
 class Step:
     """One step along the chain: the occurrences that are skipped (the due one first), whether the due one fires,
     and the one that is pending afterwards (None: the schedule is exhausted). `holding`: the runs that held the job, as
-    they were read; None: nothing is put down of them."""
+    they were read; None: nothing is put down of them. `buffers`: the due one waits until the job is free."""
 
     fires: bool
     skipped: tuple[Skipped, ...]
     next: Next | None
     holding: Holding | None = None
+    buffers: bool = False
 
 
 def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | None = None) -> Step:
     """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then,
-    because its catch-up policy says so, or because another run holds it. `holding`: None where runs may overlap."""
+    because its catch-up policy says so, or because another run holds it; or, under a policy that has one wait, keep it
+    back. `holding`: None where runs may overlap."""
     is_outage = _is_missed(due, now_ms)
     skipped: list[Skipped] = []
     current: Next | None = due
@@ -81,15 +84,31 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | 
             reason: str | None = pause.skip_reason
         else:
             reason = _why_skip(job, current, now_ms, shards, is_outage=is_outage)
-            if reason is None and holding is not None and holding.by is not None:
+            if reason is None and _held_up(job, holding) is not None:
+                if is_room(job):
+                    break
                 reason = OVERLAP
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
         current = following(job, current.scheduled_at_ms, shards)
-    if not skipped:
-        return Step(True, (), following(job, due.scheduled_at_ms, shards), holding)
-    return Step(False, tuple(skipped), current, holding)
+    if skipped:
+        return Step(False, tuple(skipped), current, holding)
+    waits = _held_up(job, holding) is not None
+    return Step(not waits, (), following(job, due.scheduled_at_ms, shards), holding, buffers=waits)
+
+
+def _held_up(job: Job, holding: Holding | None) -> HeldBy | None:
+    """What keeps the occurrence that is due from firing: the newest of the runs that hold the job, or the oldest that
+    waits, for nothing overtakes it."""
+    if holding is None:
+        return None
+    return holding.by or (job.buffer.by if job.buffer is not None else None)
+
+
+def is_room(job: Job) -> bool:
+    """Whether one more may wait until the job is free."""
+    return (job.buffer.count if job.buffer is not None else 0) < overlap.BUFFERED_MAX.get(job.overlap, 0)
 
 
 def _is_missed(due: Next, now_ms: int) -> bool:
@@ -153,6 +172,10 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
     ahead = [at_ms for at_ms in job.cancelled if at_ms > passed]
     changes |= {"cancelled": ahead} if ahead else {}
     changes |= _holders_after(due, step, passed)
+    kept_back: tuple[Write, ...] = ()
+    if step.buffers:
+        buffer, kept_back = buffering.put_behind(job, due, _held_up(job, step.holding), now_ms)
+        changes |= overlap.buffered(buffer)
     gone = {"cancelled"} if job.cancelled and not ahead else set()
     gone |= {"holders"} if step.holding is not None and job.holders else set()
     remove = tuple(sorted(gone - changes.keys()))
@@ -161,14 +184,14 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
         key = job.occurrence_key(due.cell, skipped.at)
         if key == due:
             end = end_pending(key, lifecycle.SKIP, skipped.reason, now_ms, retention_s)
-            writes.append(replace(end, set={**end.set, **_held_by(step, skipped)}))
+            writes.append(replace(end, set={**end.set, **_held_by(job, step, skipped)}))
         else:
             unborn = lifecycle.after(lifecycle.ABSENT, lifecycle.SKIP)
-            why = ended(key, unborn, skipped.reason, now_ms, retention_s) | _held_by(step, skipped)
+            why = ended(key, unborn, skipped.reason, now_ms, retention_s) | _held_by(job, step, skipped)
             writes.append(Put(TIMERS, Run(key, unborn).to_item() | why, UNSTARTED))
     if step.next is not None:
         writes.append(materialise(job, job.occurrence_key(due.cell, step.next), now_ms))
-    return tuple(writes)
+    return (*writes, *kept_back)
 
 
 def _holders_after(due: LedgerKey, step: Step, passed_ms: int) -> Item:
@@ -179,9 +202,9 @@ def _holders_after(due: LedgerKey, step: Step, passed_ms: int) -> Item:
     return held | overlap.written((Holder(due),) if step.fires else step.holding.holders)
 
 
-def _held_by(step: Step, skipped: Skipped) -> Item:
+def _held_by(job: Job, step: Step, skipped: Skipped) -> Item:
     """Beside the reason, which run it was that held the job."""
-    by = step.holding.by if step.holding is not None else None
+    by = _held_up(job, step.holding)
     return {"held_by": dict(by)} if by is not None and skipped.reason == OVERLAP else {}
 
 
@@ -191,8 +214,9 @@ def take_holder(job: Job, run: Run) -> Write:
     holds the job, by the same compare-and-set by which the next one would fire. (No run holds it: that was read.)"""
     if job.may_overlap:
         return Check(JOBS, job.key(), Is("version", job.version))
-    changes = overlap.written((Holder(run.key, len(run.replays) + 1),)) | {"held_through_ms": job.fired_through_ms}
-    unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms))
+    changes = overlap.written((Holder(run.key, len(run.replays) + 1),))
+    changes |= {"held_through_ms": job.fired_through_ms} if job.fired_through_ms else {}
+    unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
     return Update(JOBS, job.key(), unmoved, set=changes)
 
 
@@ -237,5 +261,5 @@ def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
         Is("status", ACTIVE),
         Is("next_scheduled_at_ms", due.scheduled_at_ms),
         Is("next_fire_at_ms", due.fire_at_ms),
-        *overlap.as_read(job.holders, job.held_through_ms),
+        *overlap.as_read(job.holders, job.held_through_ms, job.buffer),
     )

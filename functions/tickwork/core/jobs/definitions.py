@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from tickwork.core.ids import job_id_of
-from tickwork.core.jobs.overlap import ALLOW, HOLDERS, SKIP, Holder
+from tickwork.core.jobs.overlap import ALLOW, BUFFER, BUFFERED_MAX, HOLDERS, Buffer, Holder
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.ledger import items
 from tickwork.core.ledger.items import NOT_STORED, Record, Spelling, Unreadable, always, spelled
@@ -100,6 +100,11 @@ class Definition(Record):
     def job_id(self) -> str:
         return job_id_of(self.team, self.name)
 
+    @property
+    def may_overlap(self) -> bool:
+        """Whether its occurrences fire whatever has become of those before."""
+        return self.overlap not in BUFFERED_MAX
+
     def has_content_of(self, other: Definition) -> bool:
         """Whether both say the same, whoever asked for it, and in whatever spelling. (A payload kept apart is not
         compared.)"""
@@ -143,6 +148,8 @@ class Job(Definition):
     holders: tuple[Holder, ...] = field(default=(), metadata={**spelled(HOLDERS), KEPT: True})
     held_through_ms: int = field(default=0, metadata={KEPT: True})
     """The last nominal instant that `holders` knows of (`overlap`); 0: it knows of none."""
+    buffer: Buffer | None = field(default=None, metadata={**spelled(BUFFER), KEPT: True})
+    """What waits until the job is free."""
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)
@@ -152,11 +159,6 @@ class Job(Definition):
     def is_hard(self) -> bool:
         """Whether one of its calendars, which have been read, is hard: then nothing of it starts in a freeze."""
         return any(calendar.hard for calendar in self.calendars.values())
-
-    @property
-    def may_overlap(self) -> bool:
-        """Whether its occurrences fire whatever has become of those before."""
-        return self.overlap != SKIP
 
     @property
     def is_guarded(self) -> bool:

@@ -1,6 +1,7 @@
 """Overlap: what becomes of an occurrence that is due while another run of its job has not ended (F9).
 
-Owns the value that a job keeps of it, and who counts as holding. `holders` are the runs that were dispatched and may
+Owns the value that a job keeps of it, and who counts as holding. What waits until the job is free is its `buffer`.
+`holders` are the runs that were dispatched and may
 not have ended, mostly one; `held_through_ms` says up to which nominal instant that is so. Where it is behind what the
 job has passed (under `allow`, by an older version, after a deletion), what lies between has to be looked for. Refuses
 to know how a holder is read. Decision 147; tests/protocol/overlap.py goes through every interleaving.
@@ -16,16 +17,21 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Spelling
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.records import HeldBy
+from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Condition, Is, Item, Missing
 
-ALLOW, SKIP = "allow", "skip"
-"""A policy that a newer version knows is taken for `allow` by this one: late beats lost, and the newer one can tell."""
+ALLOW, SKIP, BUFFER_ONE = "allow", "skip", "buffer_one"
+BUFFERED_MAX = {SKIP: 0, BUFFER_ONE: 1}
+"""How many wait, by policy, of those whose runs may not overlap. A policy that a newer version knows is taken for
+`allow` by this one: late beats lost, and the newer one can tell."""
 
 OVERLAP = "overlap"
-"""Why an occurrence was skipped."""
+"""Why an occurrence was skipped, or waits."""
 
 HOLDERS_MAX = 20
 """Runs that a job names. Of more that have not ended the oldest are named, and the others are looked for again."""
+
+WAITS = lifecycle.BUFFERED
 
 _LIFE = "*"
 
@@ -40,6 +46,20 @@ class Holder:
 
     def __str__(self) -> str:
         return f"{self.key.ref}{_LIFE}{self.life}"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What waits until its job is free, the oldest first: each names the one `behind` it, the last nobody."""
+
+    first: LedgerKey
+    last: LedgerKey
+    count: int = 1
+
+    @property
+    def by(self) -> HeldBy:
+        """The first, as what holds up all that is newer."""
+        return {"run_id": self.first.run_id, "occurrence": self.first.occurrence, "status": WAITS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +85,36 @@ def _read(item: Item) -> tuple[Holder, ...]:
 HOLDERS = Spelling(("holders",), written, _read)
 
 
-def as_read(holders: tuple[Holder, ...], held_through_ms: int) -> tuple[Condition, ...]:
-    """Nobody has put down other holders since they were read."""
+def buffered(buffer: Buffer | None) -> Item:
+    """A buffer as attributes; none where nothing waits."""
+    if buffer is None:
+        return {}
+    return {"buffer_first": buffer.first.ref, "buffer_last": buffer.last.ref, "buffer_count": buffer.count}
+
+
+def _read_buffer(item: Item) -> Buffer:
+    return Buffer(parse_ref(item["buffer_first"]), parse_ref(item["buffer_last"]), whole(item["buffer_count"]))
+
+
+BUFFER_NAMES = ("buffer_first", "buffer_last", "buffer_count")
+BUFFER = Spelling(BUFFER_NAMES, buffered, _read_buffer)
+
+
+def as_read(holders: tuple[Holder, ...], held_through_ms: int, buffer: Buffer | None) -> tuple[Condition, ...]:
+    """Nobody has put down other holders, nor has anything else come to wait, or waits no more, since they were read."""
     known = Is("held_through_ms", held_through_ms) if held_through_ms else Missing("held_through_ms")
     text = written(holders).get("holders")
-    return known, Missing("holders") if text is None else Is("holders", text)
+    held = Missing("holders") if text is None else Is("holders", text)
+    waits: list[Condition] = [Is(name, value) for name, value in buffered(buffer).items()]
+    waits = waits or [Missing("buffer_count")]
+    return known, held, *waits
 
 
 def holds(item: Mapping[str, Any] | None, now_ms: int) -> bool:
-    """Whether a run holds its job: dispatched, and not ended. One that is to be cancelled and whose lease has lapsed
-    does not, for nobody begins it again; a record that is gone has ended."""
-    if item is None or item["status"] in lifecycle.ENDED:
+    """Whether a run holds its job: dispatched, and not ended. One that is buffered was not; one that is to be cancelled
+    and whose lease has lapsed does not, for nobody begins it again; a record that is gone has ended; one that was asked
+    for beside the others says so itself."""
+    if item is None or item["status"] in (*lifecycle.ENDED, lifecycle.BUFFERED) or item.get("beside"):
         return False
     is_given_up = item["status"] == lifecycle.RUNNING and bool(item.get("cancel_requested"))
     return not (is_given_up and item["lease_until_ms"] + GIVEN_UP_AFTER_MS < now_ms)

@@ -16,8 +16,8 @@ from tickwork.core.access.teams import PAUSES
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import Pause, is_over, pause_in_force, skipping_at
+from tickwork.core.ledger import kinds
 from tickwork.core.ledger.items import Record, Spelling, always, spelled
-from tickwork.core.ledger.keys import SCHEDULED
 from tickwork.core.ledger.writes import Item
 
 TEAM, POOL, CELL = "team", "pool", "cell"
@@ -58,7 +58,7 @@ class Scope:
 def is_pausable(kind: str) -> bool:
     """Whether pauses are about items of a kind. What somebody has started by hand is one run, and no part of what is
     paused: it goes, and the pause stays as it is."""
-    return kind.partition(".")[0] in (SCHEDULED, "retry")
+    return not kinds.own(kind)
 
 
 def parse_scope(text: str) -> Scope:

@@ -3,7 +3,9 @@
 | item | table | partition key | sort key | written by | read by | bounded by |
 |---|---|---|---|---|---|---|
 | run of an occurrence | timers | `cell#shard#bucket` | `second#team#name#scheduled` | creators, scanner, workers' calls | scanner, ticker, audit, history | one minute of one shard |
-| retry of a run | timers | `cell#shard#bucket` | `second#team#name#scheduled#retry.N` | a failed attempt | scanner, audit | attempts of the run |
+| run that somebody asked for | timers | `cell#shard#bucket` | `second#team#name#scheduled#manual.UNIQUE` | API | as of an occurrence | the team's creates |
+| retry of a run | timers | `cell#shard#bucket` | the run's, at its own second, and `#retry.N`, or `.retry.N` behind a kind | a failed attempt | scanner, audit | attempts of the run |
+| look at a run that is buffered | timers | `cell#shard#bucket` | `second#team#name#scheduled#look` | whoever buffers it, or moves the look on | scanner, audit | one of a job |
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | lists of runs, dead letters, replay | time to live |
 | run that expired, was skipped, or cancelled when it was due | timers, index `by_dead_letter` | `team#status#spread` | `ended_at_ms` | whoever ends it; the audit, of an older version's | lists of runs | time to live |
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
@@ -25,7 +27,7 @@
 | last test of a pager route | teams | `@tests` | `team#hash of the route` | API | API | `ROUTES_MAX` of the team at a time |
 | what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
-| what is paused: a team, a pool, the cell; known for a week after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all of it at once), API, reconciler | teams and their pools |
+| what is paused: a team, a pool, the cell; known for a week after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
 | what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
@@ -39,10 +41,10 @@
 
 `through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is
 the first whose place lies at or behind its nominal second, and the one that stands in `jobs` when there is none.
-`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
-in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
-its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
-`pool#default`, `shard#0003`, `job#team:name`, `pause#payments#team#payments`, or `all#`.
+`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970 in ten
+digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as its two halves,
+so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for: `pool#default`,
+`shard#0003`, `job#team:name`, `pause#payments#team#payments`, or `all#`.
 """
 
 from __future__ import annotations
@@ -53,21 +55,21 @@ from dataclasses import dataclass
 
 from tickwork.core.ids import job_id_of, parse_one_shot_name, run_id_of
 from tickwork.core.instants import SECOND_MS, iso, second_of
-from tickwork.core.ledger.lifecycle import DEAD
+from tickwork.core.ledger import kinds, lifecycle
 
 BUCKET_S = 60
 
 _REF = re.compile(
     r"([a-z0-9-]{1,20})#(\d{4})#(\d{8})\|"
-    r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})(?:#(retry\.\d{1,3}))?",
+    r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})"
+    rf"(?:#(retry\.\d{{1,3}}|{kinds.LOOK}|{kinds.PATTERN}(?:\.retry\.\d{{1,3}})?))?",
     re.ASCII,
 )
-SCHEDULED = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerKey:
-    """Where a ledger item is, and all that its place says of it. `kind` is '' or 'retry.N'."""
+    """Where a ledger item is, and all that its place says of it. `kind`: '' for an occurrence (`kinds`)."""
 
     cell: str
     shard: int
@@ -75,7 +77,7 @@ class LedgerKey:
     team: str
     name: str
     scheduled_at_ms: int
-    kind: str = SCHEDULED
+    kind: str = ""
 
     @property
     def fire_second(self) -> int:
@@ -87,7 +89,7 @@ class LedgerKey:
 
     @property
     def run_id(self) -> str:
-        return run_id_of(self.job_id, self.scheduled_at_ms)
+        return run_id_of(self.job_id, self.scheduled_at_ms, kinds.own(self.kind))
 
     @property
     def pk(self) -> str:
@@ -106,9 +108,12 @@ class LedgerKey:
 
     @property
     def occurrence(self) -> str:
-        """The run as a person names it: a one-shot by its id, which says when it is due; a job's by its nominal time."""
-        is_one_shot = parse_one_shot_name(self.name) is not None
-        return self.job_id if is_one_shot else f"{self.job_id}@{iso(self.scheduled_at_ms)}"
+        """The run as a person names it: a one-shot by its id, which says when it is due; a job's by its nominal time,
+        and by its kind where it has one."""
+        if parse_one_shot_name(self.name) is not None:
+            return self.job_id
+        own = kinds.own(self.kind)
+        return f"{self.job_id}@{iso(self.scheduled_at_ms)}" + (f"~{own}" if own else "")
 
     def as_item(self) -> dict[str, object]:
         return {"pk": self.pk, "sk": self.sk}
@@ -217,7 +222,7 @@ def bad_end_of(team: str, status: str, run_id: str) -> str:
 
 
 def bad_end_partitions(team: str, status: str) -> tuple[str, ...]:
-    if status == DEAD:
+    if status == lifecycle.DEAD:
         return tuple(f"{team}#{spread}" for spread in range(DEAD_SPREAD))
     return tuple(f"{team}#{status}#{spread:02d}" for spread in range(END_SPREAD))
 

@@ -14,6 +14,7 @@ ABSENT = "absent"
 PENDING = "pending"
 RUNNING = "running"
 WAITING = "waiting"
+BUFFERED = "buffered"
 SUCCEEDED = "succeeded"
 DEAD = "dead"
 SKIPPED = "skipped"
@@ -29,6 +30,7 @@ MEANING = {
     PENDING: "materialised, not yet started",
     RUNNING: "an attempt holds its lease (or let it lapse, or handed it back: the next start records that attempt)",
     WAITING: "the last attempt failed or was lost, or a hard calendar put the start off; a retry item is pending",
+    BUFFERED: "due, and kept back until another run of its job has ended",
     SUCCEEDED: "an attempt completed it",
     DEAD: "out of attempts, or failed for good: dead-lettered, until a person replays it",
     SKIPPED: "decided not to run, with the reason",
@@ -42,6 +44,7 @@ START, RECLAIM, HEARTBEAT, SUCCEED = "start", "reclaim", "heartbeat", "succeed"
 RETRY_LATER, BURY, SKIP, CANCEL, SPEND = "retry_later", "bury", "skip", "cancel", "spend"
 REQUEST_CANCEL, REPLAY, HAND_BACK = "request_cancel", "replay", "hand_back"
 EXPIRE, MATERIALISE, PUT_OFF = "expire", "materialise", "put_off"
+BUFFER, RELEASE = "buffer", "release"
 
 TRANSITIONS = {
     (ABSENT, MATERIALISE): PENDING,
@@ -52,6 +55,10 @@ TRANSITIONS = {
     (PENDING, SPEND): SPENT,
     (PENDING, EXPIRE): EXPIRED,
     (PENDING, PUT_OFF): WAITING,
+    (PENDING, BUFFER): BUFFERED,
+    (BUFFERED, RELEASE): PENDING,
+    (BUFFERED, SKIP): SKIPPED,
+    (BUFFERED, CANCEL): CANCELLED,
     (WAITING, START): RUNNING,
     (WAITING, PUT_OFF): WAITING,
     (WAITING, CANCEL): CANCELLED,

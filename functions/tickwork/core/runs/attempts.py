@@ -94,6 +94,8 @@ def decide_start(
         return Declined("unknown", discard=True)
     if run.ended:
         return Declined(run.status, discard=True)
+    if run.status == lifecycle.BUFFERED:  # nobody has sent it, and once its job is free it is sent anew
+        return Declined(run.status, discard=True)
     if run.status == lifecycle.PENDING:
         return _start_first(run, request, work, now_ms, retention_s)
     if run.status == lifecycle.WAITING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import ended
-from tickwork.core.ledger.pending import end_pending
+from tickwork.core.ledger.pending import end_buffered, end_pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
@@ -27,6 +27,9 @@ def decide_cancel(run: Run, reason: str, now_ms: int, retention_s: int) -> Verdi
     if run.status == lifecycle.PENDING:
         status = lifecycle.after(run.status, lifecycle.CANCEL)
         return Verdict((end_pending(run.key, lifecycle.CANCEL, why, now_ms, retention_s),), status, why)
+    if run.status == lifecycle.BUFFERED:
+        status = lifecycle.after(run.status, lifecycle.CANCEL)
+        return Verdict((end_buffered(run.key, lifecycle.CANCEL, why, now_ms, retention_s),), status, why)
     if run.status == lifecycle.WAITING:
         return _cancel_waiting(run, why, now_ms, retention_s)
     if run.status != lifecycle.RUNNING or run.cancel_requested:

@@ -11,7 +11,14 @@ Everything else in the package is its own business; import from here.
 from tickwork.core.schedule.calendars.calendar import Calendar
 from tickwork.core.schedule.calendars.calendar_spec import parse_calendar
 from tickwork.core.schedule.calendars.exclusion import Freeze, hard_freeze
-from tickwork.core.schedule.engine import RULES_VERSION, Schedule, next_after, prev_before, start_limit_ms
+from tickwork.core.schedule.engine import (
+    RULES_VERSION,
+    Schedule,
+    next_after,
+    prev_before,
+    start_limit_ms,
+    why_nothing_starts,
+)
 from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
 from tickwork.core.schedule.parse import (
     first_due,
@@ -57,4 +64,5 @@ __all__ = [
     "start_limit_ms",
     "starting_after_ms",
     "warnings_of",
+    "why_nothing_starts",
 ]

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from tickwork.core.schedule.calendars import exclusion
+from tickwork.core.schedule.calendars import exclusion, moving
 from tickwork.core.schedule.calendars.calendar import Calendar, require
 from tickwork.core.schedule.calendars.exclusion import Exclusion
 from tickwork.core.schedule.calendars.moving import Shift
+from tickwork.core.schedule.instant import utc_text
 from tickwork.core.schedule.rules import AtRule, Rule, Strand, strands
 
 #: Which rules of ours an occurrence was computed by; kept with what is pending. A new number has it computed anew:
@@ -106,6 +107,20 @@ def start_limit_ms(
         limit_s = limit_s if bound_s is None else min(limit_s, bound_s)
     following = next_after(schedule, at_ms, calendars)
     return limit_s * 1000 if following is None else min(limit_s * 1000, following)
+
+
+def why_nothing_starts(
+    schedule: Schedule, at_ms: int, now_ms: int, calendars: Mapping[str, Calendar] = NO_CALENDARS
+) -> str:
+    """Why what was due at `at_ms` may not start now, however late it is: the schedule is over, or a calendar excludes
+    the present. Empty: it may."""
+    end_s = _ending_s(schedule, at_ms // 1000, calendars)
+    if end_s is not None and now_ms // 1000 >= end_s:
+        return f"its schedule ended at {utc_text(end_s)}"
+    if schedule.exclusion is None:
+        return ""
+    calendar = moving.excluding(require(schedule.exclusion.names, calendars), now_ms // 1000)
+    return f"{calendar.name} excludes the time at which it could have started" if calendar else ""
 
 
 def _excluded_from_s(schedule: Schedule, at_s: int, limit_s: int, calendars: Mapping[str, Calendar]) -> int | None:

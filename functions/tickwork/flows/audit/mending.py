@@ -17,12 +17,12 @@ from tickwork.core.ledger import deadlines, ends, lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.messages import ReadyMessage
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Due, Run
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Committed, Item
 from tickwork.core.runs import endings
 from tickwork.flows.audit.repairs import Repairs
-from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.sending import send_ready
 from tickwork.flows.ledger.commit import commit
@@ -47,9 +47,11 @@ def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs, rows: Sequence
     repairs.unsent += fired.unsent + woken.unsent
     for run in _readable(ports, [item for item in unended if passes.awaits_retry(item, now_ms)]):
         repairs.retries_restored += _restore_retry(ports, run)
+    for run in _readable(ports, [item for item in unended if item.get("status") == lifecycle.BUFFERED]):
+        freeing.see_to(ports, run.key)
 
 
-def _is_aside(rows: Sequence[SetAside], item: Run | Retry) -> bool:
+def _is_aside(rows: Sequence[SetAside], item: Due) -> bool:
     work = item.work if isinstance(item, Run) else None
     return set_aside.any_covers(rows, item.key, work.pool if work else "")
 

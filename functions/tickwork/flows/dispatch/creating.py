@@ -17,7 +17,7 @@ from tickwork.core.errors import Unsent, WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.messages import Tick
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Due
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.dispatch.fired import Fired, Firing
@@ -59,7 +59,7 @@ def follow_up(ports: Ports, keys: Sequence[LedgerKey], by: str = "creator") -> F
     return fired
 
 
-def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
+def fire_overdue(ports: Ports, due: Sequence[Due], by: str) -> Fired:
     """Fire pending items that a scanner has passed, and go on with the next items which that writes."""
     total = Fired()
     owed: WorldError | None = None
@@ -84,13 +84,13 @@ def fire_overdue(ports: Ports, due: Sequence[Run | Retry], by: str) -> Fired:
     return total
 
 
-def read_pending(ports: Ports, keys: Sequence[LedgerKey]) -> list[Run | Retry]:
+def read_pending(ports: Ports, keys: Sequence[LedgerKey]) -> list[Due]:
     """The items of these keys that are pending, read consistently. A key that is named twice is read once."""
     items = reading.read_many(ports, TIMERS, [key.as_item() for key in dict.fromkeys(keys)])
     return read_items(ports, (item for item in items if item is not None))
 
 
-def _pending_by_shard(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[Run | Retry], WorldError | None]:
+def _pending_by_shard(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[Due], WorldError | None]:
     """The pending items of these keys in one read. When that fails, shard by shard, with the error of one that cannot
     be read: it keeps no other shard's items from being fired."""
     try:
@@ -100,7 +100,7 @@ def _pending_by_shard(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[Run
     by_shard: dict[int, list[LedgerKey]] = defaultdict(list)
     for key in keys:
         by_shard[key.shard].append(key)
-    found: list[Run | Retry] = []
+    found: list[Due] = []
     if len(by_shard) == 1:
         return found, unread
     unread = None

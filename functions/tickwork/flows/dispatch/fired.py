@@ -36,6 +36,12 @@ class Fired:
     """From due to dispatched, of the latest of them."""
     materialised: list[LedgerKey] = field(default_factory=list)
     left: dict[Who, Extent] = field(default_factory=dict)
+    buffered: set[str] = field(default_factory=set)
+    """Jobs of which this firing has kept one back: it looks again whether that may go."""
+    released: set[str] = field(default_factory=set)
+    """Refs of runs that had waited and go now: the look at each stands until it was sent."""
+    unsent_looks: set[str] = field(default_factory=set)
+    """Of these, those that could not be sent."""
     is_busy: bool = False
     """The store has refused a transaction for some time: the ones after it are tried once only."""
 

@@ -20,14 +20,17 @@ from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.messages import ReadyMessage
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Due, Look, Retry, Run, due_from
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
+from tickwork.flows.dispatch import releasing
+from tickwork.flows.dispatch.fencing import leave_job
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.holding_back import hold_back
 from tickwork.flows.dispatch.keeping_out import keep_out
+from tickwork.flows.dispatch.releasing import Looked
 from tickwork.flows.dispatch.sending import send_ready
-from tickwork.flows.dispatch.stepping import leave_job, message_of, step_chains
+from tickwork.flows.dispatch.stepping import message_of, step_chains
 from tickwork.flows.dispatch.stopwatch import TRANSACT
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_jobs_to_plan, read_many
@@ -35,18 +38,18 @@ from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
 
-def read_items(ports: Ports, items: Iterable[Item], *, started: bool = False) -> list[Run | Retry]:
+def read_items(ports: Ports, items: Iterable[Item], *, started: bool = False) -> list[Due]:
     """The pending ones among ledger items; an item that cannot be read is set aside, loudly, and left in place.
 
     `started`: and the occurrences of jobs that were started, whatever has become of them, for their chains may wait.
     """
-    found: list[Run | Retry] = []
+    found: list[Due] = []
     for item in items:
         is_pending = item.get("status") == lifecycle.PENDING
         if item.get("status") in lifecycle.MEANING and not is_pending and not (started and _is_of_job(item)):
             continue
         try:
-            found.append(Retry.from_item(item) if "run_ref" in item else Run.from_item(item))
+            found.append(due_from(item))
         except Unreadable as error:
             if is_pending or item.get("status") not in lifecycle.MEANING:
                 _set_aside(ports, str(error))
@@ -59,19 +62,42 @@ def _is_of_job(item: Item) -> bool:
     return "work" not in item and "run_ref" not in item and was_met
 
 
-def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
+def fire(ports: Ports, due: Sequence[Due], firing: Firing) -> Fired:
     """Fire items that are due. Raises Fenced when the lease was lost on the way."""
     fired = Fired()
     retries = [item for item in due if isinstance(item, Retry)]
+    looks = [item for item in due if isinstance(item, Look)]
     runs = [item for item in due if isinstance(item, Run)]
     alone = [run for run in runs if run.work is not None and firing.takes(run.key, run.work, fired)]
     messages = [message_of(ports, run, run.work, firing) for run in alone if run.work is not None]
     retried = _runs_of(ports, retries, fired)
-    jobs = _read_jobs(ports, runs, retries, retried, firing, fired)
+    jobs = _read_jobs(ports, runs, looks, retries, retried, firing, fired)
+    looked: list[Looked] = []
     if jobs is not None:
         jobs = {job_id: firing.paused.applied_to(job) for job_id, job in jobs.items()}
-        messages += step_chains(ports, _to_step(ports, runs, jobs, firing, fired), jobs, firing, fired)
+        freed, stuck = releasing.free(ports, jobs, releasing.due_by_job(runs, looks), firing, fired)
+        steps = [run for run in _to_step(ports, runs, jobs, firing, fired) if run.key.job_id not in stuck]
+        messages += step_chains(ports, steps, jobs, firing, fired)
+        freed += releasing.look_again(ports, fired.buffered, firing, fired)
+        looks = [one for one in looks if one.key.job_id in jobs.keys() - stuck]
+        looked, again = releasing.look(ports, looks, jobs, {one.key.ref for one in freed}, firing, fired)
+        fired.released |= {message.key.ref for message in (*freed, *again)}
+        messages += [*freed, *again]
     messages += _retry_messages(ports, retries, retried, jobs or {}, firing, fired)
+    send_all(ports, messages, jobs or {}, retried, looked, firing, fired)
+    return fired
+
+
+def send_all(
+    ports: Ports,
+    messages: Sequence[ReadyMessage],
+    jobs: dict[str, Job],
+    retried: dict[str, Run | None],
+    looked: Sequence[Looked],
+    firing: Firing,
+    fired: Fired,
+) -> None:
+    """Send what is to go, but for what a freeze holds back, or a pool keeps out; and then close the looks."""
     if jobs:
         messages = hold_back(ports, messages, jobs, retried, firing, fired)
     messages = keep_out(ports, messages, retried, firing, fired)
@@ -79,24 +105,34 @@ def fire(ports: Ports, due: Sequence[Run | Retry], firing: Firing) -> Fired:
     if messages:
         if not firing.keep():
             raise Fenced
-        _send(ports, messages, firing, fired)
-    return fired
+        _send(ports, messages, looked, firing, fired)
+    releasing.close(ports, looked, jobs, firing, fired)
 
 
-def _send(ports: Ports, messages: Sequence[ReadyMessage], firing: Firing, fired: Fired) -> None:
+def _send(
+    ports: Ports, messages: Sequence[ReadyMessage], looked: Sequence[Looked], firing: Firing, fired: Fired
+) -> None:
     outcome = send_ready(ports, messages, firing.send_tries_max)
     fired.sent += outcome.sent
     fired.set_aside += outcome.set_aside
     fired.unsent += outcome.unsent
+    looks = {one.look.run_ref: one.look.key for one in looked}
     for message in outcome.left:
         key = parse_ref(message.retry_ref) if message.retry_ref else message.key
+        if message.key.ref in fired.released:  # the look at it stands: it is that which is left, where it is due
+            fired.unsent_looks.add(message.key.ref)
+            if message.key.ref not in looks:
+                continue
+            key = looks[message.key.ref]
         fired.leave(set_aside.pool(message.work.pool), key)
-    fired.lag_ms = max(fired.lag_ms, _observe_lag(ports, messages))
+    punctual = [message for message in messages if message.key.ref not in fired.released]
+    fired.lag_ms = max(fired.lag_ms, _observe_lag(ports, punctual))
 
 
 def _read_jobs(
     ports: Ports,
     runs: Sequence[Run],
+    looks: Sequence[Look],
     retries: Sequence[Retry],
     retried: dict[str, Run | None],
     firing: Firing,
@@ -108,6 +144,8 @@ def _read_jobs(
     for run in runs:
         if run.work is None:
             waiting.setdefault(run.key.job_id, []).append(run.key)
+    for look in looks:
+        waiting.setdefault(look.key.job_id, []).append(look.key)
     for retry in retries:
         of = retried.get(retry.run_ref)
         if of is not None and of.work is None:

@@ -20,8 +20,8 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Write
 from tickwork.core.runs import putting_off
 from tickwork.core.runs.putting_off import PutOff
+from tickwork.flows.dispatch.fencing import commit_fenced, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
-from tickwork.flows.dispatch.stepping import commit_fenced, left_busy
 from tickwork.ports import Ports
 
 

@@ -22,8 +22,8 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Committed, Write
 from tickwork.core.runs.cancellations import decide_cancel
+from tickwork.flows.dispatch.fencing import commit_fenced, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
-from tickwork.flows.dispatch.stepping import commit_fenced, left_busy
 from tickwork.flows.ledger.reading import read_many
 from tickwork.ports import Ports
 

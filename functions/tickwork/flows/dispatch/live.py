@@ -13,7 +13,7 @@ from itertools import batched
 from tickwork.core.dispatch import backlog
 from tickwork.core.errors import WorldError
 from tickwork.core.ledger.keys import BUCKET_S, bucket_of, partition_of, second_range
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Due, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
@@ -75,7 +75,7 @@ def _serve_range(it: Serving, first: int, last: int, start: str) -> bool:
     for items, place in _pages(it, first, last, start):
         progress.note()
         it.watch.lap(QUERY)
-        at_once: list[Run | Retry] = []
+        at_once: list[Due] = []
         for item in read_items(it.ports, items, started=True):
             if isinstance(item, Run) and item.is_recurring:
                 chains.append(item)

@@ -15,7 +15,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.messages import Tick
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Due, Run
 from tickwork.flows.dispatch import creating, leasing
 from tickwork.flows.dispatch.fired import Fired, Firing
 from tickwork.flows.dispatch.firing import fire
@@ -93,7 +93,7 @@ class Serving:
             self.held,
         )
 
-    def fire_all(self, due: Sequence[Run | Retry], last: int, firing: Firing | None = None) -> None:
+    def fire_all(self, due: Sequence[Due], last: int, firing: Firing | None = None) -> None:
         """Fire what is due, and the next occurrences which that puts behind `last`."""
         if not due:
             return
@@ -217,7 +217,7 @@ def _reaching(left: Mapping[Who, Extent], until: int, *, moving: bool) -> dict[W
     }
 
 
-def _read_pending(ports: Ports, keys: list[LedgerKey], total: Fired) -> list[Run | Retry]:
+def _read_pending(ports: Ports, keys: list[LedgerKey], total: Fired) -> list[Due]:
     """The items of next occurrences. What cannot be read is left to wait for its job."""
     try:
         return creating.read_pending(ports, keys)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tickwork.core.dispatch import chain, set_aside
-from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError, told_error, told_way
+from tickwork.core.dispatch import buffering, chain, set_aside
+from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes, following
 from tickwork.core.jobs.overlap import OVERLAP, Holding
@@ -24,19 +24,16 @@ from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Refused, Update, Write
-from tickwork.flows.dispatch.fired import Fenced, Fired, Firing, TokenRefused
-from tickwork.flows.dispatch.overlapping import Unheard, holdings
-from tickwork.flows.ledger.commit import commit
+from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Update, Write
+from tickwork.flows.dispatch.fencing import commit_fenced, leave_job, left_busy
+from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
+from tickwork.flows.dispatch.overlapping import Unheard, holdings, is_overtaking
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
 from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
 
 STEP_TRIES_MAX = 5
 """Each refusal means that the job was changed meanwhile; one that is changed faster than this is set aside."""
-
-TRACE_CHARS_MAX = 2_000
-"""Of a traceback in a log line: its end, which says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,9 @@ class _Step:
     fires: bool
     skipped: int
     next: Next | None
+    buffers: bool = False
+    """It waits until its job is free. `look`: the look at it, where it is the first that does."""
+    look: LedgerKey | None = None
 
 
 def step_chains(
@@ -87,6 +87,9 @@ def _plan_or_leave(
     if isinstance(holding, Unheard):
         leave_job(ports, run.key, holding.error, fired)
         return None
+    if is_overtaking(job, run, holding):
+        left_busy(ports, run.key, fired)
+        return None
     try:
         step = _plan(ports, job, run, holding)
     except InvariantViolated:
@@ -97,21 +100,6 @@ def _plan_or_leave(
     if run.status != lifecycle.PENDING:
         return step if step is not None and step.writes else None
     return run if step is None else step
-
-
-def leave_job(ports: Ports, key: LedgerKey, error: Exception, fired: Fired) -> None:
-    """What cannot be made sense of is left to wait for its job, and said. A creator may not answer for what only a
-    busy store kept from it: its caller asks again."""
-    fired.set_aside += 1
-    if isinstance(error, WorldError):
-        fired.unsent += 1
-    fired.leave(set_aside.job(key.job_id), key)
-    ports.signals.count("scheduler.set_aside_total")
-    if isinstance(error, Unreadable | WorldError):
-        ports.signals.log("item_set_aside", why=str(error))
-        return
-    trace = told_way(error)[-TRACE_CHARS_MAX:]
-    ports.signals.log("job_failed", job_id=key.job_id, ref=key.ref, why=told_error(error), trace=trace)
 
 
 def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | None:
@@ -133,7 +121,8 @@ def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | 
     if step.next is None and (why := ended_attributes(job, key.scheduled_at_ms).get("reason")):
         ports.signals.count("scheduler.jobs_parked_total")
         ports.signals.log("job_parked", job_id=job.job_id, why=why)
-    return _Step(run, job, writes, step.fires, len(step.skipped), step.next)
+    look = buffering.look_among(writes) if step.buffers else None
+    return _Step(run, job, writes, step.fires, len(step.skipped), step.next, step.buffers, look)
 
 
 def _parked(ports: Ports, job: Job, run: Run, holding: Holding | None, why: str) -> _Step:
@@ -185,28 +174,6 @@ def _commit_alone(ports: Ports, step: _Step, firing: Firing, fired: Fired, *, tr
     except WorldError:
         return left_busy(ports, step.run.key, fired)
     return _account(ports, step, firing, fired)
-
-
-def commit_fenced(ports: Ports, writes: Sequence[Write], firing: Firing, fired: Fired) -> Committed | Refused:
-    guarded = writes if firing.fence is None else (firing.fence, *writes)
-    try:
-        result = ports.store.commit(guarded) if fired.is_busy else commit(ports, *guarded)
-    except WorldError:
-        fired.is_busy = True
-        raise
-    if isinstance(result, Refused) and 0 in result.failed and firing.fence is not None:
-        ports.signals.count("scheduler.dispatch_rejected_stale_token_total")
-        raise TokenRefused
-    return result
-
-
-def left_busy(ports: Ports, key: LedgerKey, fired: Fired) -> list[ReadyMessage]:
-    """The store refuses this one's step for some time: it waits for its job."""
-    fired.unsent += 1
-    fired.leave(set_aside.job(key.job_id), key)
-    ports.signals.count("scheduler.chains_contended_total")
-    ports.signals.log("chain_contended", ref=key.ref, tries=0)
-    return []
 
 
 def _fire_passed(ports: Ports, passed: Sequence[_Step], firing: Firing, fired: Fired) -> list[ReadyMessage]:
@@ -278,6 +245,10 @@ def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[Re
     fired.skipped += step.skipped
     if step.next is not None and step.writes:
         fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+    if step.buffers:
+        ports.signals.count("scheduler.buffered_total")
+        fired.buffered.add(step.job.job_id)
+        fired.materialised += [step.look] if step.look else []
     if not step.fires:
         return []
     previous_ms = step.job.fired_through_ms if step.writes else 0

@@ -25,7 +25,7 @@ from tickwork.core.jobs.pauses import (
 )
 from tickwork.core.ledger.writes import Committed
 from tickwork.flows.access.recording_jobs import recorded_job
-from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.jobs.registering import (
     CHANGE_TRIES_MAX,
     NewJob,
@@ -120,6 +120,8 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         return None
     ports.signals.log("job_changed", job_id=job.job_id, version=changed.version)
     see_to_next(ports, changed)
+    if changed.buffer is not None:  # another policy may have it go, or end
+        freeing.free_job(ports, job.job_id)
     return changed
 
 

@@ -22,7 +22,7 @@ from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put,
 from tickwork.core.schedule import schedule_from_spec, starting_after_ms
 from tickwork.flows.access.quotas import not_counted
 from tickwork.flows.access.recording_jobs import recorded_job
-from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.jobs import counting_jobs
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
@@ -57,12 +57,17 @@ def standing(ports: Ports, job_id: str) -> Job | None:
     return None if job is None or job.status == DELETED else job
 
 
-def create_job(ports: Ports, new: NewJob) -> tuple[Job, bool]:
-    """(job, whether it is new). AlreadyExists when the name is taken by other content."""
+def create_job(ports: Ports, new: NewJob, *, left_out: Collection[str] = ()) -> tuple[Job, bool]:
+    """(job, whether it is new). AlreadyExists when the name is taken by other content. `left_out`: fields that the
+    request says nothing of, and which an older version's job may have otherwise than a new one."""
     for _ in range(CHANGE_TRIES_MAX):
         standing = read_job(ports, job_id_of(new.team, new.name))
         if standing is not None and standing.status != DELETED:
-            return _same_job(ports, standing, new), False
+            same = replace(new, **{name: getattr(standing, name) for name in left_out})
+            return _same_job(ports, standing, same), False
+        if standing is not None and standing.buffer is not None:  # what waited of the one before ends with it
+            freeing.free_job(ports, standing.job_id)
+            continue
         job = _compose(ports, new, standing)
         if _register(ports, job, standing):
             return job, True
@@ -208,6 +213,8 @@ def delete_job(ports: Ports, job_id: str) -> bool:
         at_ms = ports.clock.now_ms()
         if isinstance(commit(ports, *_deletion(ports, job, at_ms)), Committed):
             counting_jobs.gone(ports, job.team)
+            if job.buffer is not None:
+                freeing.free_job(ports, job_id)
             return True
     raise Conflict(f"job {job_id} was changed {CHANGE_TRIES_MAX} times meanwhile")
 

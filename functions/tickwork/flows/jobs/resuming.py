@@ -25,7 +25,7 @@ from tickwork.core.ledger.keys import (
     second_range,
     slice_key,
 )
-from tickwork.core.ledger.records import Retry, Run
+from tickwork.core.ledger.records import Look, Retry, Run
 from tickwork.core.ledger.tables import LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
@@ -90,7 +90,8 @@ def starting(ports: Ports, scope: Scope, after: Paused, now_ms: int) -> Starting
         if (row := rows.get(set_aside.pause(scope))) is not None:
             for items in _pages_of(looking, row, number):
                 for due in read_items(ports, items):
-                    _look_at(looking, row, due)
+                    if not isinstance(due, Look):  # whoever is buffered waits for his job
+                        _look_at(looking, row, due)
     return looking.found
 
 

@@ -106,7 +106,7 @@ def _readable[T](what: str, read: Callable[[], T]) -> T:
 def job_of_hard(ports: Ports, run: Run) -> Job | None:
     """The job of a run that calendars may keep from starting, with its calendars. None: no calendar has a say, or the
     job is gone. Unreadable where what they exclude cannot be told."""
-    return read_job_to_plan(ports, run.key.job_id) if run.hard and run.work is None else None
+    return read_job_to_plan(ports, run.key.job_id) if run.hard and run.is_of_job else None
 
 
 def pages(

@@ -31,7 +31,7 @@ job that is changed every half hour has no more."""
 def work_of(ports: Ports, run: Run) -> Work | None:
     """What a run is to do; None when that is not known any more."""
     if run.work is not None:
-        return run.work
+        return run.work  # its job is not asked
     return Versions(ports).work_of(read_job(ports, run.key.job_id), run)
 
 
@@ -86,7 +86,9 @@ class Versions:
     known: dict[str, list[JobVersion]] = field(default_factory=dict)
 
     def work_of(self, job: Job | None, run: Run) -> Work | None:
-        """What an occurrence of a job (as it was read; None: there is none) is to do."""
+        """What a run of a job (as it was read; None: there is none) is to do."""
+        if run.work is not None:
+            return run.work
         return self.work_at(job, run.key, run.definition) if run.definition else self.work_fired(job, run.key)
 
     def work_fired(self, job: Job | None, key: LedgerKey) -> Work | None:

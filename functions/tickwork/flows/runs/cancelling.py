@@ -21,7 +21,7 @@ from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.core.runs.endings import Verdict
 from tickwork.flows.access import quotas
 from tickwork.flows.access.recording_jobs import recorded_job
-from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_job, read_job_to_plan, read_run
 from tickwork.flows.ledger.teams import note_teams
@@ -49,7 +49,7 @@ def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
     change of its job has moved is cancelled where it is now: the answer is about the run, not about an item."""
     for _ in range(CANCEL_TRIES_MAX):
         cancelled = _cancel_item(ports, key, reason)
-        if cancelled.status != lifecycle.CANCELLED or "~" in key.name:
+        if cancelled.status != lifecycle.CANCELLED or "~" in key.name or key.kind:
             return cancelled
         moved = place_by_job(ports, key.job_id, key.scheduled_at_ms)
         if moved is not None and moved != key:
@@ -101,6 +101,8 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
                 quotas.give_back(ports, run)
             if run.attempt and verdict.status == lifecycle.CANCELLED:
                 finishing.note_end(ports, key, verdict.status, verdict.reason, ports.clock.now_ms())
+            elif run.is_recurring and verdict.status == lifecycle.CANCELLED:
+                freeing.free_job(ports, key.job_id)  # it was dispatched, or waited itself
             ports.signals.log(
                 "run_cancelled", ref=key.ref, was=run.status, status=verdict.status, reason=verdict.reason
             )

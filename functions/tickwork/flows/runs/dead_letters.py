@@ -164,7 +164,7 @@ def _asks_for_the_same(run: Run, order: Order) -> bool:
 def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Holding | str:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
-    job = None if run.work else read_job(ports, run.key.job_id)
+    job = read_job(ports, run.key.job_id) if run.is_of_job else None
     definition = 0 if order.definition == OWN else _asked_for(order.definition, run, job)
     try:
         work = run.work or Versions(ports).work_of(job, replace(run, definition=definition or run.definition))
@@ -177,8 +177,10 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Hold
         return UNSAFE
     if not pools.may_aim(ports, run.key.team, work.pool, due_ms):
         return NO_POOL
-    standing = job if job is not None and job.status != DELETED else None
+    standing = job if job is not None and job.status != DELETED and not run.beside else None
     holding = holding_of(ports, standing) if standing is not None else None
+    if holding is not None and standing is not None and standing.buffer is not None:
+        holding = replace(holding, by=holding.by or standing.buffer.by)  # nothing overtakes what waits
     if holding is not None and holding.by is not None:
         return holding
     return decide_replay(

@@ -31,7 +31,7 @@ from tickwork.core.ledger.writes import (
 from tickwork.core.runs import endings
 from tickwork.core.runs.endings import Failure
 from tickwork.flows.access import pools
-from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.ledger import versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.teams import note_teams
@@ -115,8 +115,11 @@ def note_standing(ports: Ports, run: Run) -> None:
 
 def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int, started_at_ms: int = 0) -> None:
     """The job's `last`: for people and for the dead-man's switch; of a success (`started_at_ms`) how long it took, too.
-    A crash before it loses no run, the ledger has it."""
-    if "~" in key.name:
+    A crash before it loses no run, the ledger has it. The write says as well whether another waits for this end. It is
+    about the schedule: a run by hand leaves it as it is, and one that waits for it is looked at all the same."""
+    if key.kind:
+        freeing.free_job(ports, key.job_id)
+    if "~" in key.name or key.kind:
         return
     newer = any_of(Missing("last_scheduled_at_ms"), Below("last_scheduled_at_ms", key.scheduled_at_ms))
     known = Is("name", key.name)
@@ -130,4 +133,5 @@ def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int, started
     if isinstance(started_at_ms, int) and started_at_ms:
         last["took_ms"] = max(0, now_ms - started_at_ms)
         changes |= durations.noted(started_at_ms, now_ms)
-    commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))
+    result = commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))
+    freeing.free_after(ports, key, result)
