@@ -137,6 +137,7 @@ def play() -> Examples:
     _keys(stage)
     _teams(stage)
     _pauses(stage)
+    _defaults(stage)
     _refusals(stage)
     return stage.examples
 
@@ -156,6 +157,9 @@ def _definitions(stage: _Stage) -> None:
     stage.call("GET", f"{job}/next", count="2")
     stage.call("POST", f"{job}/resume", {"by": "ann"})
     stage.call("GET", job)
+    coming = stage.call("GET", f"{job}/next")["occurrences"][1]["scheduled_at"]
+    stage.call("POST", f"{job}/skip", {"scheduled_at": coming, "reason": "the bank is closed"})
+    stage.call("POST", f"{job}/unskip", {"scheduled_at": coming})
     late = {"reason": "the file came late", "payload": {"day": "2026-10-29"}, "client_key": "late-file-29"}
     stage.call("POST", f"{job}/run", late)
     stage.call("POST", f"{job}/run", late)
@@ -248,6 +252,18 @@ def _keys(stage: _Stage) -> None:
     stage.clock.at_ms += 31 * DAY_MS
     stage.walled(f"Bearer {expiring}", "GET", "/jobs", team="payments")
     stage.clock.at_ms = now_ms
+
+
+def _defaults(stage: _Stage) -> None:
+    """A retry more for all, tried on a tenth of the jobs first."""
+    new = {"edition": 0, "reason": "cards are often back after an hour", "retry_policy": {"max_attempts": 6}}
+    stage.call("POST", "/defaults", new)
+    stage.call("POST", "/defaults", new | {"reason": "another idea"})
+    coverage = {"version": 2, "percent": 10, "teams": ["payments"]}
+    stage.call("POST", "/defaults:plan", coverage)
+    stage.call("POST", "/defaults:roll-out", coverage | {"edition": 1, "reason": "a tenth first"})
+    stage.call("POST", "/defaults:roll-out", coverage | {"edition": 1, "percent": 20, "reason": "and on"})
+    stage.call("GET", "/defaults")
 
 
 def _teams(stage: _Stage) -> None:

@@ -20,6 +20,7 @@ from tickwork.core.access.actors import LOCAL
 from tickwork.core.access.pools import pool_key
 from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
+from tickwork.core.jobs.defaults import Version
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
 from tickwork.core.ledger.records import Run
@@ -35,7 +36,7 @@ from tickwork.flows.audit import reconciling, sealing
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
-from tickwork.flows.jobs import calendars, changing, counting_jobs, registering
+from tickwork.flows.jobs import calendars, changing, counting_jobs, registering, rolling_out, skipping
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import asking, cancelling, dead_letters, paging, timers, worker_calls
@@ -45,7 +46,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 16
+VERSION = 17
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -212,6 +213,11 @@ def _jobs(world: World) -> None:
     changing.resume_job(world.ports, "shop:plain", "ops")
     changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
     registering.delete_job(world.ports, "shop:gone")
+    for hours in (20, 21):
+        coming = registering.get_job(world.ports, "shop:plain").created_at_ms + hours * 3_600_000
+        skipping.skip_occurrence(world.ports, "shop:plain", coming // 3_600_000 * 3_600_000, "ann", "closed")
+    skipping.unskip_occurrence(world.ports, "shop:plain", coming // 3_600_000 * 3_600_000, "bob")
+    _defaults(world)
     for beside, client_key in ((False, ""), (True, "late-file")):
         late = Wanted("shop:daily", "key:shop:ann", "the file came late", beside=beside, client_key=client_key)
         asking.ask_for_run(world.ports, late)
@@ -221,6 +227,17 @@ def _jobs(world: World) -> None:
     world.after(60)
     world.scan()
     world.complete(holder, world.must_start(holder).token)
+
+
+def _defaults(world: World) -> None:
+    """A version of the platform's defaults that is rolled out, and jobs that go by it: one has pinned it, and says of
+    its tolerance what it would have anyway."""
+    version = Version(RetryPolicy(7), 60, "allow", CatchUp("last", 2), extra={})
+    rolling_out.publish(world.ports, 0, version, "ops", "the bank is slow")
+    rolling_out.roll_out(world.ports, 1, 2, 30, ("shop",), "a part first")
+    new = _new(world, "by-default", {"rate": "30 seconds"}, Work("default", "job"), overlap="skip")
+    new = replace(new, own_policies=("tolerance_s",), defaults_pin=2)
+    registering.create_job(world.ports, new)
 
 
 def _runs(world: World) -> None:

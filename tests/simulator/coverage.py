@@ -24,6 +24,7 @@ _FAULTS = (
 )
 _WORKERS = (
     *("worker session", "worker session ended", "worker session gave runs up", "real job done", "lambda batch"),
+    *("odd_answer", "late_call", "slow_answer", "real job went on", "real job ended without its lease"),
     *("worker's api call failed", "worker met a bad message", "pushed", "push.breaker_opened_total"),
     *("payload kept apart", "unsafe started", "runs.unsafe_not_repeated_total", "retried by its class"),
 )
@@ -33,6 +34,7 @@ _READERS = (
     *("run_put_off", "started after a freeze"),
     *("fired under skip", "item overlap"),
     *("run asked for", "run asked for before", "told Held"),
+    *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )
 

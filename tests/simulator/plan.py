@@ -77,6 +77,8 @@ def _plan_changes(world: World, job: JobPlan, job_id: str) -> None:
     at = world.kernel.at
     for number, run in enumerate(job.runs):
         at(run.at_ms, partial(clients.run_by_hand, world, job_id, run, f"by-hand-{number}"))
+    for skip in job.skips:
+        at(skip.at_ms, partial(clients.skip_one, world, job_id, skip))
     for change in job.changes:
         at(change.at_ms, partial(clients.change_job, world, job, change))
     for pause in job.pauses:

@@ -6,8 +6,11 @@ from typing import TypedDict
 
 from tickwork.api.answers import Moment
 from tickwork.core.instants import iso_ms
+from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import pause_in_force
-from tickwork.core.jobs.scopes import Paused, PausedScope
+from tickwork.core.jobs.scopes import PausedScope
+from tickwork.flows.ledger.paused import shown_paused
+from tickwork.ports import Ports
 
 ScopePauseShown = TypedDict(
     "ScopePauseShown",
@@ -43,7 +46,8 @@ def scope_pause_view(one: PausedScope, now_ms: int) -> ScopePauseShown | None:
     }
 
 
-def pauses_over(paused: Paused, team: str, pool: str, now_ms: int) -> list[ScopePauseShown]:
-    """The pauses in force that keep what a team has in a pool from being started."""
-    over = (one for one in paused.scopes if one.scope.covers(team, pool))
+def pauses_over(ports: Ports, job: Job) -> list[ScopePauseShown]:
+    """The pauses in force of what a job lies in."""
+    now_ms, scopes = ports.clock.now_ms(), shown_paused(ports).scopes
+    over = (one for one in scopes if one.scope.covers(job.team, job.work.pool))
     return [shown for one in over if (shown := scope_pause_view(one, now_ms)) is not None]

@@ -10,8 +10,9 @@ from tickwork.api import service
 from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.dead_letters import routes as dead_letters
+from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
-from tickwork.api.jobs import running
+from tickwork.api.jobs import running, skipping
 from tickwork.api.keys import routes as keys
 from tickwork.api.pauses import routes as pauses
 from tickwork.api.pools import routes as pools
@@ -23,7 +24,7 @@ from tickwork.api.wall import covered
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
-    "jobs": (*jobs.ROUTES, *running.ROUTES),
+    "jobs": (*jobs.ROUTES, *running.ROUTES, *skipping.ROUTES),
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,
     "runs": runs.ROUTES,
@@ -34,6 +35,7 @@ CHAPTERS: dict[str, Table] = {
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
     "pauses": pauses.ROUTES,
+    "defaults": defaults.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

@@ -81,6 +81,9 @@ _JOB = (
         "--catch-up", "policy", type=click.Choice(("latest", "all", "last", "none")), help="After an outage [latest]."
     ),
     click.option("--overlap", type=click.Choice(("skip", "allow")), help="While another run has not ended [skip]."),
+    click.option(
+        "--defaults-version", type=int, metavar="N", help="The platform's defaults to go by [what is rolled out]."
+    ),
     click.option("--catch-up-last", "last", type=int, metavar="N", help="With --catch-up last: how many."),
     click.option(
         "--max-lateness", "max_lateness_s", type=int, help="Seconds after which an occurrence is missed for good."
@@ -90,7 +93,7 @@ _JOB = (
 
 _PLAIN_FIELDS = (
     *("lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
-    *("tolerance_s", "exact_reason", "overlap"),
+    *("tolerance_s", "exact_reason", "overlap", "defaults_version"),
 )
 
 

@@ -4,7 +4,7 @@ moved by who may (one-owner-effect)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.oracle import occurrences
@@ -169,6 +169,8 @@ class ChainChecks:
             if before is not None and before["status"] == "active":
                 self._check_gap(process, before, job)
                 self._check_passed(before, job)
+            elif before is not None and before["status"] == "error":
+                self._check_unparked(process, before, job)
 
     def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
         """The occurrences that ended as their job's next: never passed by firing, so nobody may send them."""
@@ -256,17 +258,26 @@ class ChainChecks:
         if all(wrong):
             raise wrong[0] or AssertionError
 
+    def _check_unparked(self, process: Process, before: Item, after: Item) -> None:
+        """A job that goes on after it was parked goes on where it stood: what was due is fired or on record."""
+        if before["version"] != after["version"] or after["status"] != "active" or not before["fired_through_ms"]:
+            return
+        if "calendars" in self._spec_of(after):  # what a calendar left out is neither late nor missed
+            return
+        resumed = before | {"next_scheduled_at_ms": before["fired_through_ms"]}
+        if (wrong := self._wrong_gap(resumed, after, {})) is not None:
+            raise wrong
+
     def _schedule_of(self, job: Item) -> Schedule:
         return schedule_from_spec(self._spec_of(job))
 
-    def _spec_of(self, job: Item) -> Item:
-        """How a job's schedule is written; of one that somebody has garbled, how it was before."""
-        spec: Item = job["schedule"]
+    def _spec_of(self, job: Item) -> dict[str, Any]:
+        """A job's schedule as it is stored; of one that somebody has garbled, what it was before."""
         try:
-            schedule_from_spec(spec)
+            schedule_from_spec(job["schedule"])
         except ScheduleRefused:
-            spec = self._world.garbled[job["job_id"]]
-        return spec
+            return self._world.garbled[job["job_id"]]
+        return dict(job["schedule"])
 
     def _wrong_gap(self, before: Item, after: Item, calendars: dict[str, Calendar]) -> Violation | None:
         """What is wrong with a step of the chain, by one version of its calendars."""

@@ -157,7 +157,10 @@ class CursorChecks:
 
     def answered(self, process: Process) -> None:
         for ref in sorted(process.owed):
-            if ref in self._unsent[self._slice_of(ref)] and not self._waits_to_be_mended(ref):
+            unsent, lease = self._unsent[self._slice_of(ref)].get(ref), self._lease(self._slice_of(ref))
+            if unsent is None or lease is None or self._waits_to_be_mended(ref):
+                continue
+            if self._is_passed(unsent, lease):  # else a row has it, since it could not be fired
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
         process.owed.clear()
 

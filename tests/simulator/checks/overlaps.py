@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LIVE = frozenset({"running", "waiting"})
 _CLOCKS_MS = 2_000
+_INDEX_BEHIND_MS = 60_000
 
 
 class OverlapChecks:
@@ -84,6 +85,8 @@ class OverlapChecks:
     def _check_alone(self, process: Process, job: Item, ref: str) -> None:
         if job.get("overlap", "allow") != "skip" or job.get("status") == "deleted":
             return
+        if "stale_index" in self._world.classes and 2 * self._world.faults.skew_max_ms > _INDEX_BEHIND_MS:
+            return  # that an index is behind is known by what was fired a minute ago, and by clocks
         self._world.seen["fired under skip"] += 1
         others = [other for other in self._items[job["job_id"]] if other != ref and self._is_live(process, job, other)]
         if others:

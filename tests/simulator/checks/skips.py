@@ -44,6 +44,8 @@ class SkipChecks:
             why = "its job's deletion was acknowledged before it was due"
         elif self._told.is_surely_cancelled(job_id, scheduled_at_ms):
             why = "its cancellation was acknowledged"
+        elif self._told.is_surely_skipped(job_id, scheduled_at_ms):
+            why = "somebody was told that it is skipped"
         if why:
             raise Violation("cancelled-stays", f"{process.name} started {ref}, but {why}")
 
@@ -72,6 +74,9 @@ class SkipChecks:
                 raise Violation(
                     "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
                 )
+            if reason.startswith("skipped by ") and not self._told.may_be_skipped(job_id, scheduled_at_ms):
+                what = f"{process.name} skipped {scheduled_at_ms} of {job_id}, which nobody wants skipped"
+                raise Violation("every-end-recorded", what)
             return
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)

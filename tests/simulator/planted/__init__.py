@@ -16,6 +16,7 @@ from tests.simulator.planted import (
     versions,
     watched,
     window,
+    working,
 )
 from tests.simulator.planted.bug import Bug, Patch
 
@@ -34,6 +35,7 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *working.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

@@ -17,6 +17,7 @@ NO_ENTRY: Mapping[str, str] = {
     "create_timer": "its record says who created it",
     "cancel_timer": "its record says who cancelled it",
     "preview_schedule": "it changes nothing",
+    "plan_defaults": "it changes nothing",
 }
 CHANGING = [route for route in ROUTES if route.method != "GET"]
 
@@ -56,6 +57,9 @@ def _prepared(stage: Stage, route: AnyRoute) -> tuple[str, object, dict[str, str
         stage.do("POST", f"/jobs/{stage.things[OWN]['job_id']}/pause", {"reason": "a release"})
     if route.name == "resume_scope":
         stage.do("POST", "/pauses", {"team": OWN, "reason": "a release"})
+    if route.name == "unskip_occurrence":
+        at = {"scheduled_at": stage.things[OWN]["next"], "reason": "the bank is closed"}
+        stage.do("POST", f"/jobs/{stage.things[OWN]['job_id']}/skip", at)
     if route.name == "replay_dead_letters":
         named = {"ref": stage.things[OWN]["ref"]}
         (started,) = stage.do("POST", "/runs:start", {"worker": "w", "runs": [named | {"claim": "12345678"}]})["runs"]

@@ -28,6 +28,8 @@ COMMANDS: dict[str, list[str]] = {
     "jobs create": [JOB, "--cron", "0 2 * * *", "--pool", "payments"],
     "jobs update": [JOB, "--lease", "90"],
     "jobs pause": [JOB, "--by", "ann", "--reason", ALL_AT_ONCE.replace("\x00", "").replace("\ud800", "")],
+    "jobs skip": ["NEXT", "--reason", "closed"],
+    "jobs unskip": ["NEXT"],
     "jobs run": [JOB, "--reason", "late"],
     "jobs resume": [JOB, "--by", "bob"],
     "jobs show": [JOB],
@@ -68,6 +70,9 @@ COMMANDS: dict[str, list[str]] = {
     "teams test": ["hostile"],
     "teams delete": ["spare"],
     "teams adopt": ["--dry-run"],
+    "defaults show": [],
+    "defaults roll-out": ["--version", "1", "--team", "hostile", "--reason", "first", "--yes"],
+    "defaults back": ["--version", "1", "--reason", "wrong"],
     "pools create": ["hostile:fast", "--worker", "lambda", "--timeout", "60", "--share", "spare"],
     "pools list": ["--team", "hostile"],
     "pools show": ["hostile:own"],
@@ -83,6 +88,8 @@ WITHOUT_THE_API = {
     "worker": "its log is JSON lines",
     "verify": "shows what was seen of a job of one's own: line by line",
     "push-secret": "shows what it has derived",
+    "defaults publish": "shows what `defaults show` does, of what the platform's own people say",
+    "defaults plan": "names of jobs, which are checked, and numbers",
     "dev": "the screen: tests/unit/local/test_screen.py",
     "serve api": "its log is JSON lines",
     "serve windows": "its log is JSON lines",
@@ -128,7 +135,7 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     """Run a command as one finds the world: with a job, a timer that has died, and a calendar."""
     client = ApiClient(url, auth="none")
     body = {"team": "payments", "name": "nightly", "schedule": {"cron": "0 2 * * *"}, "target": {"pool": "payments"}}
-    client.post("/jobs", body | {"tolerance_s": 0, "exact_reason": "tested"})
+    job = client.post("/jobs", body | {"tolerance_s": 0, "exact_reason": "tested"})
     timer = client.post("/timers", {"team": "payments", "delay_s": 500, "target": {"pool": "payments", "handler": "x"}})
     for team in ("hostile", "spare"):
         client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
@@ -140,6 +147,7 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     content.write_text('{"dates": ["2026-12-25"]}')
     key = client.post("/keys", {"team": "payments", "role": "viewer"})
     named = {"TIMER": timer["timer_id"], "FILE": str(content), "KEY": key["key_id"]}
+    named["NEXT"] = f"{JOB}@{job['next']['scheduled_at']}"
 
     def invoke(command: str, more: str = "") -> Result:
         arguments = [named.get(word, word) for word in COMMANDS[command]]

@@ -156,6 +156,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         released_at_ms=9,
         behind="main#0000#30000000|1800000000#shop#x#1800000000",
         definition=3,
+        defaults=2,
         stands_for=Stands(64, 1_024, "02931"),
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{

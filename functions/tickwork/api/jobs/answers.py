@@ -16,6 +16,15 @@ class CatchUpShown(TypedDict):
     max_lateness_s: NotRequired[int]
 
 
+class PoliciesShown(TypedDict):
+    """Where each policy comes from: `own`, or `default@2`, that version of the platform's defaults."""
+
+    retry_policy: str
+    tolerance_s: str
+    overlap: str
+    catch_up: str
+
+
 class NextShown(TypedDict):
     """The pending occurrence."""
 
@@ -51,6 +60,16 @@ PauseShown = TypedDict(
 )
 
 
+class SkipShown(TypedDict):
+    """That one coming occurrence is to be skipped."""
+
+    scheduled_at: Second
+    by: str
+    reason: str
+    undone_by: NotRequired[str]
+    """Who has taken it back: it is not skipped."""
+
+
 class JobShown(WorkShown):
     """A job as it stands, or as it was defined at a version that was asked for (`replaced`). `paused` is the status of
     an active one while a pause is in force."""
@@ -68,12 +87,17 @@ class JobShown(WorkShown):
     overlap: str
     """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow` or `buffer_one`."""
     buffered: NotRequired[BufferedShown]
+    policies: PoliciesShown
+    """What is shown of each is in force from the occurrence on that is planned next."""
+    defaults_version: NotRequired[int]
+    """The version of the platform's defaults that it has pinned."""
     created_at: Moment
     next: NextShown | None
     last: LastShown | None
     pauses: NotRequired[list[PauseShown]]
     paused_by: NotRequired[list[ScopePauseShown]]
     """The pauses in force of its team, of its pool, or of everything."""
+    skips: NotRequired[list[SkipShown]]
     reason: NotRequired[str]
     """Why it is not active."""
 
@@ -86,6 +110,12 @@ class JobAnswer(JobShown):
 
 class ChangedJob(JobAnswer):
     """A job, and whether a change has changed it: what it said already keeps its version."""
+
+    changed: bool
+
+
+class UnskippedJob(JobShown):
+    """A job, and whether its occurrence was to be skipped until the caller took that back, now or before."""
 
     changed: bool
 

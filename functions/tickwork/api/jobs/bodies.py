@@ -10,6 +10,7 @@ from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Text, whole_
 from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
+from tickwork.core.jobs.defaults import VERSIONS_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
 
 
@@ -33,13 +34,17 @@ class JobIn(WorkIn):
     catch_up: CatchUpIn = CatchUpIn()
     overlap: Literal["skip", "allow"] | None = None
     """When one is due while another run has not ended: `skip` it (default of recurring jobs), or `allow` both."""
+    defaults_version: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
+    """Which version of the platform's defaults it goes by in what it does not say; when left out, the one that is
+    rolled out for it."""
 
 
 class JobChangeIn(Body):
     """A change of a job: the version it was read at, and the fields that change. What is left out stays as it is, also
     inside `retry_policy`, `catch_up` and `target` (one that names a pool or a URL replaces the old one); null gives a
-    field its default again. The whole is then checked as `JobIn`. What an answer shows as `***masked***` is left alone
-    when it is sent back in its place. A mark of `secret_fields` is taken away only with a payload sent whole."""
+    field its default again, the one that is in force for the job. The whole is then checked as `JobIn`. What an answer
+    shows as `***masked***` is left alone when it is sent back in its place. A mark of `secret_fields` is taken away
+    only with a payload sent whole."""
 
     version: int = Field(ge=1, le=10**9)
     schedule: dict[str, Any] | None = None
@@ -59,6 +64,7 @@ class JobChangeIn(Body):
     exact_reason: Any = None
     catch_up: dict[str, Any] | None = None
     overlap: Any = None
+    defaults_version: Any = None
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, but the version."""
@@ -76,6 +82,24 @@ class PauseIn(Body):
 
 
 class ResumeIn(Body):
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+
+
+class SkipIn(Body):
+    """Skip one coming occurrence."""
+
+    scheduled_at: Text
+    """Its nominal time, as the job's preview shows it."""
+    reason: Annotated[str, Field(min_length=1, max_length=160)]
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+
+
+class UnskipIn(Body):
+    """Take back that one is to be skipped."""
+
+    scheduled_at: Text
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
 

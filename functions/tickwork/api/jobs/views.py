@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast, get_type_hints
 
-from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown
+from tickwork.api.jobs.answers import (
+    CatchUpShown,
+    JobShown,
+    LastShown,
+    NextShown,
+    PauseShown,
+    PoliciesShown,
+    SkipShown,
+)
 from tickwork.api.masks import work_view
 from tickwork.api.paused_view import ScopePauseShown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.jobs.defaults import POLICIES, following
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
 from tickwork.core.jobs.pauses import Pause, pause_in_force
+from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger.items import without_defaults
 
 PAUSED = "paused"
@@ -38,12 +48,15 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool, over: Sequence[ScopeP
             **work_view(job.work, sees_payload=sees_payload),
             "tolerance_s": job.tolerance_s,
             "catch_up": catch_up_shown(job.catch_up),
+            "policies": policies_shown(job),
             "created_at": iso_ms(job.created_at_ms),
             "next": _next(job),
             "last": _last(job),
         },
     )
     view.update(cast("JobShown", {name: text for name in TEXTS if (text := getattr(job, name))}))
+    if job.defaults_pin is not None:
+        view["defaults_version"] = job.defaults_pin
     if job.pauses:
         view["pauses"] = [_pause(pause) for pause in job.pauses]
     if over and job.status == ACTIVE:
@@ -53,12 +66,21 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool, over: Sequence[ScopeP
             {"by": one["by"], "reason": one["reason"], "from": one["from"], "until": one["until"]} for one in over
         ]
         view["pauses"] = view.get("pauses", []) + shown
+    if job.skips:
+        view["skips"] = [_skip(skip) for skip in job.skips]
     if job.reason:
         view["reason"] = job.reason
     if job.buffer is not None:
         first, count = job.buffer.first, job.buffer.count
         view["buffered"] = {"run_id": first.run_id, "scheduled_at": iso(first.scheduled_at_ms), "count": count}
     return view
+
+
+def policies_shown(job: Job) -> PoliciesShown:
+    """Whose each policy is, of a job as it is by the defaults that it goes by."""
+    follows = following(job.as_stored(), job.defaults_base)
+    shown = {name: f"default@{job.goes_by}" if name in follows else "own" for name in POLICIES}
+    return cast("PoliciesShown", shown)
 
 
 def catch_up_shown(catch_up: CatchUp) -> CatchUpShown:
@@ -86,6 +108,11 @@ def _last(job: Job) -> LastShown | None:
     if "took_ms" in job.last:
         last["took_s"] = round(job.last["took_ms"] / SECOND_MS, 3)
     return last
+
+
+def _skip(skip: Skip) -> SkipShown:
+    view: SkipShown = {"scheduled_at": iso(skip.at_ms), "by": skip.by, "reason": skip.reason}
+    return view | {"undone_by": skip.undone_by} if skip.undone_by else view
 
 
 def _pause(pause: Pause) -> PauseShown:

@@ -111,6 +111,9 @@ class RunShown(TypedDict):
     asked_for: NotRequired[AskedForShown]
     start_by: NotRequired[Second]
     """By when its first attempt had to start; later, it ends as expired."""
+    defaults_version: NotRequired[int]
+    """The version of the platform's defaults that it goes by, from its first attempt to its last replay; left out: the
+    one that its job was registered by."""
     attempts: list[AttemptShown]
     overlong: NotRequired[OverlongShown]
     held_by: NotRequired[HeldByShown]

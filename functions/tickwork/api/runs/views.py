@@ -52,6 +52,8 @@ def run_view(view: RunView) -> RunShown:
         answer |= _asked_for(run)
     if run.start_by_ms:
         answer["start_by"] = iso(run.start_by_ms)
+    if run.defaults is not None:
+        answer["defaults_version"] = run.defaults
     if view.overlong:
         answer["overlong"] = {"running_s": view.overlong.running_s, "usual_s": view.overlong.usual_s}
     if run.held_by:

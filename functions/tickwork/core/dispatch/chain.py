@@ -14,8 +14,10 @@ from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
-from tickwork.core.jobs.overlap import OVERLAP, Holder, Holding
-from tickwork.core.jobs.pauses import LATEST, Pause, is_over, kept_at, skipping_at
+from tickwork.core.jobs.overlap import HOLDERS_MAX, OVERLAP, Holder, Holding
+from tickwork.core.jobs.pauses import LATEST, Pause, is_over, kept_at
+from tickwork.core.jobs.skips import ahead as skips_ahead
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import LedgerKey
@@ -79,9 +81,9 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | 
     while current is not None and (not skipped or current.fire_at_ms <= now_ms):
         if len(skipped) >= (SKIPS_PER_STEP_MAX if _is_missed(current, now_ms) else SKIPS_OF_LAST_STEP_MAX):
             break
-        pause = skipping_at(job.pauses, current.scheduled_at_ms)
-        if pause is not None:
-            reason: str | None = pause.skip_reason
+        left_out = left_out_at(job.pauses, job.skips, current.scheduled_at_ms)
+        if left_out is not None:
+            reason: str | None = left_out.skip_reason
         else:
             reason = _why_skip(job, current, now_ms, shards, is_outage=is_outage)
             if reason is None and _held_up(job, holding) is not None:
@@ -154,12 +156,17 @@ def _has_due_successors(job: Job, missed: Next, count: int, now_ms: int, shards:
 
 
 def _following_unpaused(job: Job, current: Next, shards: int) -> Next | None:
-    """The occurrence after one, leaving out those that a pause covers: each pause is stepped over at once."""
+    """The occurrence after one, leaving out those that are skipped, or that a pause covers: each pause is stepped over
+    at once."""
     successor = following(job, current.scheduled_at_ms, shards)
-    while successor is not None and (pause := skipping_at(job.pauses, successor.scheduled_at_ms)) is not None:
-        if not pause.until_ms:
+    while successor is not None:
+        left_out = left_out_at(job.pauses, job.skips, successor.scheduled_at_ms)
+        if left_out is None:
+            break
+        if isinstance(left_out, Pause) and not left_out.until_ms:
             return None
-        successor = following(job, pause.until_ms - 1, shards)
+        passed_ms = left_out.until_ms - 1 if isinstance(left_out, Pause) else left_out.at_ms
+        successor = following(job, passed_ms, shards)
     return successor
 
 
@@ -171,12 +178,15 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
         changes |= ended_attributes(job, passed)
     ahead = [at_ms for at_ms in job.cancelled if at_ms > passed]
     changes |= {"cancelled": ahead} if ahead else {}
+    skips = skips_ahead(job.skips, passed)
+    changes |= {"skips": [skip.to_item() for skip in skips]} if skips and skips != job.skips else {}
     changes |= _holders_after(due, step, passed)
     kept_back: tuple[Write, ...] = ()
     if step.buffers:
         buffer, kept_back = buffering.put_behind(job, due, _held_up(job, step.holding), now_ms)
         changes |= overlap.buffered(buffer)
     gone = {"cancelled"} if job.cancelled and not ahead else set()
+    gone |= {"skips"} if job.skips and not skips else set()
     gone |= {"holders"} if step.holding is not None and job.holders else set()
     remove = tuple(sorted(gone - changes.keys()))
     writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes, remove=remove)]
@@ -212,12 +222,24 @@ def take_holder(job: Job, run: Run) -> Write:
     """What a replay of one of the job's runs writes, or asks, beside the run. Where runs may overlap, that they still
     may: a change of that either comes after it, and finds the run, or before it. Else the run becomes the one that
     holds the job, by the same compare-and-set by which the next one would fire. (No run holds it: that was read.)"""
-    if job.may_overlap:
-        return Check(JOBS, job.key(), Is("version", job.version))
-    changes = overlap.written((Holder(run.key, len(run.replays) + 1),))
-    changes |= {"held_through_ms": job.fired_through_ms} if job.fired_through_ms else {}
     unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
+    taken = Holder(run.key, len(run.replays) + 1)
+    if job.may_overlap and (job.holders or job.held_through_ms):
+        return _named_too(job, taken, unmoved)
+    if job.may_overlap:
+        nobody = overlap.as_read((), 0, job.buffer)
+        return Check(JOBS, job.key(), all_of(Is("version", job.version), *nobody))
+    changes = overlap.written((taken,))
+    changes |= {"held_through_ms": job.fired_through_ms} if job.fired_through_ms else {}
     return Update(JOBS, job.key(), unmoved, set=changes)
+
+
+def _named_too(job: Job, taken: Holder, unmoved: AllOf) -> Update:
+    """It may overlap, perhaps because the platform's defaults say so, and they may say another thing again: what the
+    job knows of its holders does not reach a run that is replayed meanwhile, so that it is named beside them."""
+    others = tuple(one for one in job.holders if one.key != taken.key)
+    gone = ("held_through_ms",) if len(others) >= HOLDERS_MAX and job.held_through_ms else ()  # all are looked for
+    return Update(JOBS, job.key(), unmoved, set=overlap.written((*others, taken)[-HOLDERS_MAX:]), remove=gone)
 
 
 def cancel_next(

@@ -29,7 +29,7 @@
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
 | what is paused: a team, a pool, the cell; known for a week after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
-| what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
+| what the platform has said | teams | `@rules` | `unknown-teams-refused`, `platform-defaults` | API | all that plan jobs | two |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
 | entry of the audit, about one thing | audit | `team:kind:name` | `begun_ms#number#start of its hash` | the change, in its transaction | lists, verification, seal | time to live |

@@ -15,7 +15,7 @@ from tickwork.core.dispatch import set_aside
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import skipping_at
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
@@ -193,9 +193,9 @@ def _to_step(ports: Ports, runs: Sequence[Run], jobs: dict[str, Job], firing: Fi
 
 
 def _may_start(run: Run, job: Job) -> bool:
-    """Whether firing an occurrence would start it, as far as pauses go: one that was started, or that is to be skipped
-    for a pause, is only stepped."""
-    return run.status == lifecycle.PENDING and skipping_at(job.pauses, run.key.scheduled_at_ms) is None
+    """Whether firing an occurrence would start it, as far as pauses go: one that was started, or that somebody has
+    skipped, by a pause or alone, is only stepped."""
+    return run.status == lifecycle.PENDING and left_out_at(job.pauses, job.skips, run.key.scheduled_at_ms) is None
 
 
 # --- retries --------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def _passed_unseen(ports: Ports, job: Job) -> list[Holder]:
     between = (job.held_through_ms + 1, LATEST_INSTANT_MS)
     found: list[LedgerKey] = []
     position: Item | None = None
-    for _ in range(LOOKED_THROUGH_MAX // _PAGE):
+    while len(found) < LOOKED_THROUGH_MAX:  # by occurrences, and not by pages: a page may come short
         keys, position = ports.store.query_index(
             TIMERS, BY_JOB, job.job_id, limit=_PAGE, after=position, descending=True, between=between
         )

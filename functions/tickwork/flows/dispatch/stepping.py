@@ -15,7 +15,7 @@ from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes, following
 from tickwork.core.jobs.overlap import OVERLAP, Holding
-from tickwork.core.jobs.pauses import skipping_at
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey
@@ -25,9 +25,11 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Update, Write
+from tickwork.flows.dispatch.as_planned import as_planned
 from tickwork.flows.dispatch.fencing import commit_fenced, leave_job, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.overlapping import Unheard, holdings, is_overtaking
+from tickwork.flows.ledger.platform_defaults import as_due
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
 from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
@@ -59,6 +61,7 @@ def step_chains(
     batch: list[_Step] = []
     passed: list[_Step] = []
     size = 0
+    runs, jobs = as_planned(ports, runs, jobs, lambda key, error: leave_job(ports, key, error, fired))
     held = holdings(ports, {run.key.job_id: jobs[run.key.job_id] for run in runs}.values())
     for run in runs:
         step = _plan_or_leave(ports, jobs[run.key.job_id], run, held.get(run.key.job_id), fired)
@@ -129,7 +132,7 @@ def _parked(ports: Ports, job: Job, run: Run, holding: Holding | None, why: str)
     """The last step of a job whose next occurrence cannot be computed: this one still fires, unless the job was paused
     then, another run holds it, or it was started before it was stepped. It holds up no other."""
     key = run.key
-    park, pause = _park(ports, job, key, why), skipping_at(job.pauses, key.scheduled_at_ms)
+    park, pause = _park(ports, job, key, why), left_out_at(job.pauses, job.skips, key.scheduled_at_ms)
     by = holding.by if holding is not None else None
     if (pause is None and by is None) or run.status != lifecycle.PENDING:
         return _Step(run, job, (park,), run.status == lifecycle.PENDING, 0, None)
@@ -223,6 +226,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         upcoming = job.next_key(run.key.cell)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
+        job = as_due(ports, job, run)
         step = _plan_or_leave(ports, job, run, holdings(ports, [job]).get(job.job_id), fired)
         if step is None:
             return []

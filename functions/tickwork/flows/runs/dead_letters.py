@@ -28,6 +28,7 @@ from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_re
 from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.overlapping import holding_of
+from tickwork.flows.ledger import platform_defaults
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.merging import Bound, Shown
@@ -177,7 +178,9 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Hold
         return UNSAFE
     if not pools.may_aim(ports, run.key.team, work.pool, due_ms):
         return NO_POOL
-    standing = job if job is not None and job.status != DELETED and not run.beside else None
+    standing = None
+    if job is not None and job.status != DELETED and not run.beside:
+        (standing,) = platform_defaults.applied(ports, [job])
     holding = holding_of(ports, standing) if standing is not None else None
     if holding is not None and standing is not None and standing.buffer is not None:
         holding = replace(holding, by=holding.by or standing.buffer.by)  # nothing overtakes what waits
