@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.simulator import clients, readers, servers
+from tests.simulator import clients, operators, readers, servers
 from tests.simulator.elements import CALENDAR
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
@@ -65,6 +65,8 @@ def _plan_clients(world: World) -> None:
             at(when_ms, partial(clients.delete_job, world, job_id))
             if world.rng.random() < _AUDITED_DELETES:
                 at(when_ms + world.rng.randrange(3 * SECOND_MS), partial(servers.audit, world))
+    for placement in world.shape.placements:
+        at(placement.at_ms, partial(operators.place, world, placement))
     for when_ms in world.shape.cancel_runs_at_ms:
         at(when_ms, partial(clients.cancel_run, world))
     for when_ms in world.shape.replays_at_ms:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from tests.simulator.celled import PlacementPlan, with_cells
 from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines, with_overlap
 from tests.simulator.parts import PENDING_ISOLATION
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.overlap import ALLOW
+from tickwork.core.ledger.cells import CellShape
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.ports import Layout
 
@@ -136,6 +138,9 @@ class Shape:
     calendars: tuple[tuple[CalendarPlan, ...], ...] = ()
     reads_at_ms: tuple[int, ...] = ()
     zone_data_at_ms: int = 0
+    cells: tuple[CellShape, ...] = ()
+    """Beside the home cell."""
+    placements: tuple[PlacementPlan, ...] = ()
     page: int = 0
     """How many items a page has, where it is smaller than in production; 0: it is not."""
 
@@ -150,7 +155,8 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
     shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
-    return _with_skips(Random(f"skips of {start_ms}"), shape)
+    shape = _with_skips(Random(f"skips of {start_ms}"), shape)
+    return with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)
 
 
 def _with_skips(rng: Random, shape: Shape) -> Shape:

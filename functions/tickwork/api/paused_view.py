@@ -8,7 +8,7 @@ from tickwork.api.answers import Moment
 from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import pause_in_force
-from tickwork.core.jobs.scopes import PausedScope
+from tickwork.core.jobs.scopes import Paused, PausedScope
 from tickwork.flows.ledger.paused import shown_paused
 from tickwork.ports import Ports
 
@@ -46,8 +46,14 @@ def scope_pause_view(one: PausedScope, now_ms: int) -> ScopePauseShown | None:
     }
 
 
+def paused_over(ports: Ports, job: Job) -> Paused:
+    """What is paused in the cell of a job."""
+    cell = job.next.cell if job.next is not None else ""
+    return shown_paused(ports).in_cell(cell or ports.layout.home)
+
+
 def pauses_over(ports: Ports, job: Job) -> list[ScopePauseShown]:
     """The pauses in force of what a job lies in."""
-    now_ms, scopes = ports.clock.now_ms(), shown_paused(ports).scopes
+    now_ms, scopes = ports.clock.now_ms(), paused_over(ports, job).scopes
     over = (one for one in scopes if one.scope.covers(job.team, job.work.pool))
     return [shown for one in over if (shown := scope_pause_view(one, now_ms)) is not None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tickwork.api import service
 from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
+from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
@@ -35,6 +36,7 @@ CHAPTERS: dict[str, Table] = {
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
     "pauses": pauses.ROUTES,
+    "cells": cells.ROUTES,
     "defaults": defaults.ROUTES,
     "service": service.ROUTES,
 }

@@ -1,4 +1,4 @@
-"""`tickwork pause`, `resume`, `pauses`: of a team, a pool, or everything. Single jobs: `tickwork jobs pause`."""
+"""`tickwork pause`, `resume`, `pauses`: of a team, a pool, or a cell. Single jobs: `tickwork jobs pause`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _with_scope[F: Callable[..., Any]](command: F) -> F:
         (
             click.option("--team", help="Whose jobs and timers, or whose pool [the caller's own]."),
             click.option("--pool", help="Only what needs this pool of the team, or of the deployment."),
-            click.option("--cell", is_flag=True, help="Everything; for the platform alone."),
+            click.option("--cell", help="Everything in a cell, or in all ('*'); for the platform alone."),
             click.option("--by", help="A note, behind the caller whom the credential proves."),
         )
     ):
@@ -25,9 +25,8 @@ def _with_scope[F: Callable[..., Any]](command: F) -> F:
     return command
 
 
-def _body(team: str | None, pool: str | None, by: str | None, *, cell: bool) -> dict[str, Any]:
-    named = {"team": team, "pool": pool, "by": by}
-    return {name: value for name, value in named.items() if value} | ({"cell": True} if cell else {})
+def _body(**named: str | None) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if value}
 
 
 @click.command("pause")
@@ -46,7 +45,7 @@ def pause_command(
     *,
     team: str | None,
     pool: str | None,
-    cell: bool,
+    cell: str | None,
     by: str | None,
     reason: str,
     until: str | None,
@@ -55,7 +54,7 @@ def pause_command(
     as_json: bool,
 ) -> None:
     """Start nothing of a team, a pool or the cell from now on. What has been started goes on, with its retries."""
-    body = _body(team, pool, by, cell=cell) | {"reason": reason, "at_resume": at_resume}
+    body = _body(team=team, pool=pool, cell=cell, by=by) | {"reason": reason, "at_resume": at_resume}
     found = ApiClient(api).post("/pauses", body | ({"until": until} if until else {}))
     if as_json:
         show_json(found)
@@ -69,10 +68,17 @@ def pause_command(
 @click.option("--dry-run", is_flag=True, help="Only say what that would start.")
 @with_api_options
 def resume_command(
-    *, team: str | None, pool: str | None, cell: bool, by: str | None, dry_run: bool, api: str | None, as_json: bool
+    *,
+    team: str | None,
+    pool: str | None,
+    cell: str | None,
+    by: str | None,
+    dry_run: bool,
+    api: str | None,
+    as_json: bool,
 ) -> None:
     """Let a team, a pool or the cell start again, and say what that starts. Again is a no-op."""
-    body = _body(team, pool, by, cell=cell) | ({"dry_run": True} if dry_run else {})
+    body = _body(team=team, pool=pool, cell=cell, by=by) | ({"dry_run": True} if dry_run else {})
     found = ApiClient(api).post("/pauses:resume", body)
     if as_json:
         show_json(found)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
+from tests.simulator.places import next_pk
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -93,9 +94,9 @@ class SkipChecks:
         if before["status"] != "active" or after["status"] == "error":
             return
         fire_at_ms = before["next_fire_at_ms"]
-        bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
+        second = fire_at_ms // SECOND_MS
         place = {
-            "pk": f"{self._world.cell}#{before['next_shard']:04d}#{bucket:08d}",
+            "pk": next_pk(self._world, before),
             "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
         }
         item = self._world.tables.standing(TIMERS, place)

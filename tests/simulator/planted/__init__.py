@@ -4,6 +4,7 @@ invariant rests."""
 from tests.simulator.planted import (
     attempting,
     backlogs,
+    cells,
     chains,
     changes,
     creators,
@@ -36,6 +37,7 @@ PLANTED = (
     *watched.BUGS,
     *overlaps.BUGS,
     *working.BUGS,
+    *cells.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

@@ -65,6 +65,8 @@ def _prepared(stage: Stage, route: AnyRoute) -> tuple[str, object, dict[str, str
         (started,) = stage.do("POST", "/runs:start", {"worker": "w", "runs": [named | {"claim": "12345678"}]})["runs"]
         ended = named | {"token": started["token"], "outcome": "failed_permanent", "error": "no"}
         stage.do("POST", "/runs:complete", {"runs": [ended]})
+    if route.name.endswith("_placement") and route.method == "DELETE":
+        stage.do("PUT", path, {"cell": "main"})
     if route.name == "delete_team":
         path = "/teams/empty"
         stage.do("PUT", path, {"contact": "ann"})

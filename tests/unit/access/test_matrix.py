@@ -151,6 +151,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "pause_scope": {"team": team, "reason": "a release"},
         "resume_scope": {"team": team},
         "adopt_teams": {"contact": "ann"},
+        "put_placement": {"cell": "main"},
+        "put_team_placement": {"cell": "main"},
         "publish_defaults": {"edition": 0, "reason": "a try", "tolerance_s": 60},
         "plan_defaults": {"version": 1, "percent": 10},
         "roll_out_defaults": {"edition": 0, "version": 1, "percent": 10, "reason": "a try"},

@@ -18,6 +18,7 @@ from tests.support.hostile_text import ALL_AT_ONCE, orders_in, poisoned
 from tickwork.api.app import build_app
 from tickwork.cli.main import main
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.core.ledger.cells import CellShape
 from tickwork.local.server import serve
 from tickwork.ports import Layout
 
@@ -81,6 +82,9 @@ COMMANDS: dict[str, list[str]] = {
     "pause": ["--team", "hostile", "--reason", "a release", "--until", "2099-12-01T00:00:00Z"],
     "resume": ["--team", "spare", "--dry-run"],
     "pauses": ["--team", "hostile"],
+    "cells list": [],
+    "cells place": ["side", "--team", "hostile", "--reason", "room"],
+    "cells take-back": ["--team", "hostile"],
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
@@ -122,7 +126,7 @@ def test_one_module_prints_and_the_others_ask_it_to() -> None:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    ports = fake_ports(layout=Layout(pools=("default", "payments", "push")))
+    ports = fake_ports(layout=Layout(pools=("default", "payments", "push"), others=(CellShape("side", 2, 1),)))
     server = serve(lambda: build_app(ports), 0)
     server.serve_in_background()
     yield f"http://127.0.0.1:{server.server_port}"

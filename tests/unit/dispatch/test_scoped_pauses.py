@@ -67,7 +67,7 @@ def start(ports: Ports, message: int = 0) -> Started | Declined:
 
 def forget(ports: Ports) -> None:
     """The process knows no more what is paused: as another one, or as this one after a while."""
-    ports.paused.clear()
+    ports.registry.clear()
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -226,7 +226,7 @@ def test_a_process_learns_of_a_pause_within_five_seconds() -> None:
     move(ports, 6)
     serve(ports)
     assert isinstance(start(ports), Started)
-    pause(replace(ports, paused={}))  # by another process
+    pause(replace(ports, registry={}))  # by another process
     move(ports, TRUSTED_MS / 1_000)
     clock: Any = ports.clock
     assert isinstance(start(ports, 1), Declined), clock
@@ -254,7 +254,7 @@ def test_a_process_that_cannot_read_what_is_paused_goes_by_the_last_it_knows() -
     serve(replace(ports, store=busy))
     assert sent_refs(ports) == [], "it stays paused"
     with pytest.raises(Throttled):
-        serve_later(replace(ports, store=busy, paused={}))
+        serve_later(replace(ports, store=busy, registry={}))
 
 
 def serve_later(ports: Ports) -> None:

@@ -31,7 +31,7 @@ from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out,
 from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
-from tickwork.api.paused_view import pauses_over
+from tickwork.api.paused_view import paused_over, pauses_over
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
@@ -68,7 +68,6 @@ from tickwork.flows.jobs import changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.rolling_out import check_pin
 from tickwork.flows.jobs.second_reading import second_reading
-from tickwork.flows.ledger.paused import shown_paused
 from tickwork.flows.ledger.platform_defaults import as_seen
 from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import paging, unended
@@ -212,7 +211,7 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
     calendars = calendars_of(call.ports, call.actor, schedule, job.team)
-    job = shown_paused(call.ports).applied_to(replace(job, calendars=calendars))
+    job = paused_over(call.ports, job).applied_to(replace(job, calendars=calendars))
     shown = preview(schedule, job.calendars, after_ms, call.query.count)
     for row in shown["occurrences"]:
         at_ms = parse_iso(row["scheduled_at"])

@@ -11,14 +11,14 @@ from tickwork.api.fields import Body, Query, Text
 
 class ScopeIn(Body):
     """What is paused: a team; with `pool`, a pool of that team, or, of the platform's team, one of the deployment; with
-    `cell`, everything."""
+    `cell`, everything in it."""
 
     team: Text | None = None
     """Left out: the caller's own."""
     pool: Text | None = None
     """As its team calls it."""
-    cell: bool = False
-    """The whole cell: for the platform alone."""
+    cell: Annotated[str, Field(pattern=r"^([a-z0-9-]{1,20}|\*)$")] | None = None
+    """A whole cell, or `*` for all: for the platform alone."""
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
 

@@ -15,7 +15,7 @@ from tickwork.core.errors import Forbidden, InvalidField, NotFound
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import iso, iso_ms
 from tickwork.core.jobs.pauses import Pause
-from tickwork.core.jobs.scopes import CELL, POOL, TEAM, Scope
+from tickwork.core.jobs.scopes import ALL_CELLS, CELL, POOL, TEAM, Scope
 from tickwork.flows.access import pools
 from tickwork.flows.jobs import pausing
 
@@ -67,12 +67,14 @@ def list_pauses(call: Call[NoBody, PausesQuery]) -> tuple[int, PausesAnswer]:
 def _scope(call: Call[Any, NoQuery]) -> Scope:
     body: ScopeIn = call.body
     layout, actor = call.ports.layout, call.actor
-    if body.cell:
+    if body.cell is not None:
         if actor.team != PLATFORM_TEAM or actor.role != "platform":
-            raise _platforms("the cell")
+            raise _platforms("a cell")
         if body.pool or body.team not in (None, PLATFORM_TEAM):
-            raise InvalidField("the cell is all of it", field="cell", remedy="name no team and no pool beside it")
-        return Scope(PLATFORM_TEAM, CELL, layout.cell)
+            raise InvalidField("a cell is all teams'", field="cell", remedy="name no team and no pool beside it")
+        if body.cell not in (ALL_CELLS, *(shape.name for shape in layout.shapes)):
+            raise InvalidField(f"there is no cell {body.cell!r}", field="cell", remedy="`tickwork cells list` has them")
+        return Scope(PLATFORM_TEAM, CELL, body.cell)
     if body.team is None and not (body.pool in layout.pools and actor.team == PLATFORM_TEAM):
         raise InvalidField("it is not said what", field="team", remedy="name the team, or `cell` for everything")
     if body.pool in layout.pools:

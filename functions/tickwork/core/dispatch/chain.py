@@ -283,5 +283,6 @@ def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
         Is("status", ACTIVE),
         Is("next_scheduled_at_ms", due.scheduled_at_ms),
         Is("next_fire_at_ms", due.fire_at_ms),
+        Is("next_shard", next_attributes(job.next)["next_shard"]),
         *overlap.as_read(job.holders, job.held_through_ms, job.buffer),
     )

@@ -21,6 +21,7 @@ from tickwork.core.ledger.items import Record, Spelling, always, spelled
 from tickwork.core.ledger.writes import Item
 
 TEAM, POOL, CELL = "team", "pool", "cell"
+ALL_CELLS = "*"
 
 KNOWN_MS = 7 * 86_400 * SECOND_MS
 """How long a pause that is over is still known: what it covered, and nobody has come to since, is decided by it."""
@@ -28,8 +29,8 @@ KNOWN_MS = 7 * 86_400 * SECOND_MS
 
 @dataclass(frozen=True, slots=True, order=True)
 class Scope:
-    """What is paused. `owner`: the team that answers for it, the platform's for the cell and the deployment's pools. A
-    kind that another version has made covers nothing here."""
+    """What is paused. `owner`: the team that answers for it, the platform's for a cell and the deployment's pools. A
+    cell is named, or `*` for all. A kind that another version has made covers nothing here."""
 
     owner: str
     kind: str
@@ -44,7 +45,7 @@ class Scope:
         return f"the {self.kind} {self.name}"
 
     def covers(self, team: str, pool: str) -> bool:
-        """Whether what a team has in a pool lies in it. Markers of other cells are not read (`flows/ledger/paused`)."""
+        """Whether what a team has in a pool lies in it: of a cell, in one that was asked for (`Paused.in_cell`)."""
         match self.kind:
             case "team":
                 return team == self.name
@@ -107,6 +108,10 @@ class Paused:
         """A scope that keeps what a team has in a pool from being started: the least by name, so all say one."""
         over = (one for one in self.scopes if one.scope.covers(team, pool))
         return next((one.scope for one in over if pause_in_force(one.pauses, now_ms)), None)
+
+    def in_cell(self, cell: str) -> Paused:
+        """As far as a cell goes."""
+        return Paused(tuple(one for one in self.scopes if one.kind != CELL or one.scope.name in (cell, ALL_CELLS)))
 
     @property
     def has_pools(self) -> bool:

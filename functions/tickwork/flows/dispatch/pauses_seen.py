@@ -6,12 +6,13 @@ A window that fires nothing asks for nothing, unless something of its slice wait
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tickwork.core.dispatch import set_aside
 from tickwork.core.dispatch.set_aside import Who
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.scopes import Paused
+from tickwork.flows.dispatch.fired import Firing
 from tickwork.flows.dispatch.stopwatch import QUERY, Stopwatch
 from tickwork.flows.ledger.paused import read_paused
 from tickwork.ports import Ports
@@ -30,9 +31,13 @@ class PausesSeen:
 
     def read(self) -> Paused:
         if self.paused is None:
-            self.paused = read_paused(self.ports)
+            self.paused = read_paused(self.ports).in_cell(self.ports.layout.cell)
             self.watch.lap(QUERY)
         return self.paused
+
+    def told(self, firing: Firing) -> Firing:
+        """Who fires, told what is paused now."""
+        return replace(firing, paused=self.read(), at_ms=self.ports.clock.now_ms())
 
     def is_over(self, who: Who) -> bool:
         """Whether a row waits for the end of a pause, and that has come."""

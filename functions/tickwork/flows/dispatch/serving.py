@@ -95,16 +95,14 @@ class Serving:
 
     def fire_all(self, due: Sequence[Due], last: int, firing: Firing | None = None) -> None:
         """Fire what is due, and the next occurrences which that puts behind `last`."""
-        if not due:
-            return
-        firing = replace(firing or self.firing(), paused=self.pauses.read(), at_ms=self.ports.clock.now_ms())
+        firing = firing or self.firing()
         for _ in range(creating.ROUNDS_MAX):
             if self.stepped:  # only jobs' occurrences are in it, and most windows fire none
                 due = [item for item in due if item.key not in self.stepped]
             if not due:
                 return
             self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
-            fired = fire(self.ports, due, firing)
+            fired = fire(self.ports, due, self.pauses.told(firing))
             self.total.add(fired)
             self.held.update(fired.left)  # the same set: who fires on in the next round has it, too
             due = _read_pending(self.ports, self._see_to(fired.materialised, last), self.total)
@@ -118,12 +116,13 @@ class Serving:
         another slice follow the creator's rule; those that are near bring their tick."""
         closing = self.holding.lease.closing
         horizon = self.now_s + slices.TICK_HORIZON_S + 2 * BUCKET_S  # the ticker rounds up; its clock may be ahead
-        mine = [key for key in materialised if self.ports.layout.slice_of(key.shard) == self.slice_no]
-        self._see_to_others([key for key in materialised if self.ports.layout.slice_of(key.shard) != self.slice_no])
+        layout = self.ports.layout
+        mine = [key for key in materialised if key.cell == layout.cell and layout.slice_of(key.shard) == self.slice_no]
+        if len(mine) < len(materialised):
+            own = set(mine)
+            self._see_to_others([key for key in materialised if key not in own])
         ticks = {
-            Tick(self.ports.layout.cell, self.slice_no, key.fire_second)
-            for key in mine
-            if closing < key.fire_second <= horizon
+            Tick(layout.cell, self.slice_no, key.fire_second) for key in mine if closing < key.fire_second <= horizon
         }
         if ticks:
             send_ticks(self.ports, ticks)

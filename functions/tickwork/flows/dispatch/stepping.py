@@ -110,9 +110,9 @@ def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | 
     key, now_ms = run.key, ports.clock.now_ms()
     if job.fired_through_ms >= key.scheduled_at_ms:
         return _Step(run, job, (), True, 0, job.next)
-    if job.status != ACTIVE or job.next_key(key.cell) != key:
+    if job.status != ACTIVE or job.next is None or job.next_key(ports.layout.home) != key:
         return None
-    due = Next(key.scheduled_at_ms, key.fire_at_ms, key.shard)
+    due = job.next
     try:
         if run.status == lifecycle.PENDING:
             step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding)
@@ -193,7 +193,7 @@ def _fire_passed(ports: Ports, passed: Sequence[_Step], firing: Firing, fired: F
         if item is None:
             continue
         if step.next is not None:
-            fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+            fired.materialised.append(step.job.occurrence_key(ports.layout.home, step.next))
         if item.get("status") != lifecycle.PENDING:
             continue
         try:
@@ -223,7 +223,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         if job is None or run is None:
             return []
         job = firing.paused.applied_to(job)
-        upcoming = job.next_key(run.key.cell)
+        upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
         job = as_due(ports, job, run)
@@ -248,7 +248,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
 def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[ReadyMessage]:
     fired.skipped += step.skipped
     if step.next is not None and step.writes:
-        fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+        fired.materialised.append(step.job.occurrence_key(ports.layout.home, step.next))
     if step.buffers:
         ports.signals.count("scheduler.buffered_total")
         fired.buffered.add(step.job.job_id)

@@ -14,7 +14,7 @@ from typing import Any
 from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
-from tickwork.core.access.teams import PAUSES, seen_key, team_key
+from tickwork.core.access.teams import seen_key, team_key
 from tickwork.core.errors import Conflict, InvalidField, NotFound
 from tickwork.core.instants import iso_ms, second_of
 from tickwork.core.jobs.pauses import Pause, end_pause, is_last, pause_in_force, resumed, with_pause
@@ -27,7 +27,7 @@ from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.jobs import resuming
 from tickwork.flows.jobs.resuming import Starting
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.paused import read_paused
+from tickwork.flows.ledger.paused import PLACE, read_paused
 from tickwork.ports import Ports
 
 CHANGE_TRIES_MAX = 4
@@ -137,7 +137,7 @@ def _put(
     after = replace(after, audit_head=head)
     condition = Is("version", standing.version) if standing else Absent()
     result = commit(ports, Put(TEAMS, after.to_item(), condition), entry)
-    ports.paused.pop(PAUSES, None)
+    ports.registry.pop(PLACE, None)
     return after if isinstance(result, Committed) else None
 
 
@@ -153,7 +153,7 @@ def _told(pauses: Sequence[Pause]) -> dict[str, Any]:
 def _wake_slices(ports: Ports) -> None:
     """Have every slice look at once; a tick that is lost costs a minute."""
     second = second_of(ports.clock.now_ms()) + 1
-    send_ticks(ports, {Tick(ports.layout.cell, number, second) for number in range(ports.layout.slices)})
+    send_ticks(ports, {Tick(one.name, number, second) for one in ports.layout.shapes for number in range(one.slices)})
 
 
 def _contended(scope: Scope) -> Conflict:

@@ -81,6 +81,14 @@ class _Looking:
 def starting(ports: Ports, scope: Scope, after: Paused, now_ms: int) -> Starting:
     """What starts when what is paused is as `after` says, from now on."""
     looking = _Looking(ports, scope, after, now_ms)
+    for seen in ports.in_each_cell():
+        looking.ports, looking.after = seen, after.in_cell(seen.layout.cell)
+        _look_in_cell(looking)
+    return looking.found
+
+
+def _look_in_cell(looking: _Looking) -> None:
+    ports, scope = looking.ports, looking.scope
     keys: list[Item] = [{"slice": slice_key(ports.layout.cell, number)} for number in range(ports.layout.slices)]
     for number, item in enumerate(read_many(ports, LEASES, keys)):
         if item is None or not item.get("aside_s"):
@@ -92,7 +100,6 @@ def starting(ports: Ports, scope: Scope, after: Paused, now_ms: int) -> Starting
                 for due in read_items(ports, items):
                     if not isinstance(due, Look):  # whoever is buffered waits for his job
                         _look_at(looking, row, due)
-    return looking.found
 
 
 def _pages_of(looking: _Looking, row: SetAside, slice_no: int) -> Iterator[Sequence[Item]]:
@@ -148,13 +155,13 @@ def _look_at_chain(looking: _Looking, run: Run) -> None:
     if job.fired_through_ms >= run.key.scheduled_at_ms:  # fired, and not sent yet
         _add_unless_paused(looking, run.key, job.work.pool)
         return
-    if job.status != ACTIVE or job.next_key(run.key.cell) != run.key:
+    if job.status != ACTIVE or job.next_key(looking.ports.layout.home) != run.key:
         return
     for count, at in enumerate(_firing(looking.after.applied_to(job), looking.now_ms, looking.ports.layout.shards)):
         if count >= OF_JOB_MAX:
             looking.found.at_least = True
             return
-        _add_unless_paused(looking, job.occurrence_key(run.key.cell, at), job.work.pool)
+        _add_unless_paused(looking, job.occurrence_key(looking.ports.layout.home, at), job.work.pool)
 
 
 def _firing(job: Job, now_ms: int, shards: int) -> Iterator[Next]:

@@ -12,13 +12,16 @@ from __future__ import annotations
 from tickwork.core.access.teams import PAUSES
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.jobs.scopes import CELL, NONE, Paused, PausedScope, paused_of
+from tickwork.core.jobs.scopes import NONE, Paused, PausedScope, paused_of
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.ledger.commit import pause_ms
 from tickwork.flows.ledger.reading import pages
 from tickwork.ports import Ports, Remembered
+
+PLACE = (PAUSES, "*")
+"""Where a process remembers it, among what else it has read of the table `teams`."""
 
 TRUSTED_MS = 5 * SECOND_MS
 """So long after a pause was acknowledged may a run that is queued already start."""
@@ -34,7 +37,7 @@ ALL_SCOPES = ("!", "~")
 
 
 def read_paused(ports: Ports) -> Paused:
-    """As it stands now; while it cannot be read, as it was when this process last read it."""
+    """As it stands now, in all cells; while it cannot be read, as it was when this process last read it."""
     for tries in range(1, READ_TRIES_MAX + 1):
         try:
             return _read(ports)
@@ -44,7 +47,7 @@ def read_paused(ports: Ports) -> Paused:
                 continue
             ports.signals.count("scheduler.pauses_unread_total")
             ports.signals.log("pauses_unread", why=repr(error))
-            known = ports.paused.get(PAUSES)
+            known = ports.registry.get(PLACE)
             if known is None or known.item is None:
                 raise
             return _readable(ports, known.item["scopes"])
@@ -53,7 +56,7 @@ def read_paused(ports: Ports) -> Paused:
 
 def known_paused(ports: Ports) -> Paused:
     """As it was at most `TRUSTED_MS` ago."""
-    known = ports.paused.get(PAUSES)
+    known = ports.registry.get(PLACE)
     if known is None or known.item is None or ports.clock.monotonic_ms() - known.asked_at_ms >= TRUSTED_MS:
         return read_paused(ports)
     return _readable(ports, known.item["scopes"])
@@ -72,20 +75,17 @@ def _read(ports: Ports) -> Paused:
     found: list[Item] = []
     for page in pages(ports, TEAMS, PAUSES, *ALL_SCOPES, limit=_PAGE):
         found += page.items
-    ports.paused[PAUSES] = Remembered({"scopes": found}, asked_at_ms)
+    ports.registry[PLACE] = Remembered({"scopes": found}, asked_at_ms)
     return _readable(ports, found)
 
 
 def _readable(ports: Ports, found: list[Item]) -> Paused:
-    """Those that this version can read, of this cell. What it cannot read, it does not know of."""
+    """Those that this version can read. What it cannot read, it does not know of."""
     scopes: list[PausedScope] = []
     for item in found:
         try:
-            one = PausedScope.from_item(item)
+            scopes.append(PausedScope.from_item(item))
         except Unreadable as error:
             ports.signals.count("scheduler.pauses_unread_total")
             ports.signals.log("pauses_unread", why=str(error))
-            continue
-        if one.kind != CELL or one.scope.name == ports.layout.cell:
-            scopes.append(one)
     return paused_of(scopes)

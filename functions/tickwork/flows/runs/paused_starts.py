@@ -30,7 +30,7 @@ AHEAD_MS = 5 * SECOND_MS
 
 def concerns(ports: Ports, key: LedgerKey) -> bool:
     """Whether the start of a run has to look for a pause, as far as this process knows."""
-    paused = known_paused(ports)
+    paused = known_paused(ports).in_cell(key.cell)
     return is_pausable(key.kind) and paused.concerns(key.team, key.scheduled_at_ms, ports.clock.now_ms())
 
 
@@ -39,7 +39,7 @@ def unless_paused(ports: Ports, run: Run, request: StartRequest, start: Try) -> 
     what stands there now: a process may know of a pause that is over."""
     if not concerns(ports, run.key):
         return start
-    paused, now_ms = read_paused(ports), ports.clock.now_ms()
+    paused, now_ms = read_paused(ports).in_cell(run.key.cell), ports.clock.now_ms()
     team, pool = run.key.team, _pool_of(ports, run, paused)
     skipping = skipping_at(paused.pauses_of(team, pool), run.key.scheduled_at_ms)
     if skipping is not None and run.is_recurring and run.status == lifecycle.PENDING:
