@@ -11,7 +11,7 @@ from typing import cast
 
 from tickwork.api.jobs.answers import OccurrenceShown, PreviewAnswer
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor
-from tickwork.core.instants import SECOND_MS, iso
+from tickwork.core.instants import SECOND_MS, iso, parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.occurrences import fire_time_ms
 from tickwork.core.jobs.pauses import kept_at
@@ -46,6 +46,16 @@ def start_by(job: Job, schedule: Schedule, scheduled_at_ms: int) -> str | None:
     """By when an occurrence has to be started; None: late beats lost. The job has its calendars."""
     within_ms = job.work.start_within_s * SECOND_MS
     return iso(fire_time_ms(job, schedule, scheduled_at_ms) + within_ms) if within_ms else None
+
+
+def noted(shown: PreviewAnswer, job: Job, schedule: Schedule, held: str | None) -> PreviewAnswer:
+    """A preview of a job, with why an occurrence will not run, or may not (`held`), and by when it has to start."""
+    for row in shown["occurrences"]:
+        at_ms = parse_iso(row["scheduled_at"])
+        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms) or held))) or None
+        if (deadline := start_by(job, schedule, at_ms)) is not None:
+            row["start_by"] = deadline
+    return shown
 
 
 def why_not(job: Job, scheduled_at_ms: int) -> str:

@@ -29,7 +29,7 @@ from tickwork.api.jobs.bodies import (
     ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out, new_job, schedule_again, without_masks
-from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
+from tickwork.api.jobs.previews import calendars_of, noted, preview
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
 from tickwork.api.paused_view import paused_over, pauses_over
@@ -49,7 +49,7 @@ from tickwork.core.errors import (
     VersionConflict,
 )
 from tickwork.core.ids import check_slug, job_id_of, split_job_id
-from tickwork.core.instants import iso_ms, parse_iso
+from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import resumed
 from tickwork.core.jobs.surprises import warnings_of_policies
@@ -216,12 +216,7 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     job = paused_over(call.ports, job).applied_to(replace(job, calendars=calendars))
     shown = preview(schedule, job.calendars, after_ms, call.query.count)
     held = overlaps.may_be_held_up(call.ports, job)
-    for row in shown["occurrences"]:
-        at_ms = parse_iso(row["scheduled_at"])
-        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms) or held))) or None
-        if (deadline := start_by(job, schedule, at_ms)) is not None:
-            row["start_by"] = deadline
-    return 200, shown
+    return 200, noted(shown, job, schedule, held)
 
 
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:
