@@ -98,8 +98,11 @@ def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
 
 
 def _items(ports: Ports, holders: Sequence[Holder]) -> dict[Holder, Item | None]:
-    unique = list(dict.fromkeys(holders))
-    return dict(zip(unique, read_many(ports, TIMERS, [one.key.as_item() for one in unique]), strict=True))
+    """By holder its item. One run may be named twice, as a job knows it and as the index shows it: with and without
+    its replays."""
+    keys = list(dict.fromkeys(one.key for one in holders))
+    items = dict(zip(keys, read_many(ports, TIMERS, [key.as_item() for key in keys]), strict=True))
+    return {holder: items[holder.key] for holder in holders}
 
 
 def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Item | None]) -> Holding:
