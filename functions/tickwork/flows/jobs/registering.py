@@ -92,7 +92,9 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     passed_ms = standing.fired_through_ms if standing else 0
     earlier_ms = versions.through_ms(standing) if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
     standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms, "defaults_base": BUILT_IN}
-    job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
+    # A run by hand of the job that had the name may go on, and be older than all that this one passes.
+    holders = standing.holders if standing else ()
+    job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms, holders=holders)
     job = replace(job, audit_head=standing.audit_head if standing else "")  # one stream, as long as the name is known
     job = reading.to_plan(ports, job)
     job = replace(job, planned_with=occurrences.planned_with(job))
