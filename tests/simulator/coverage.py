@@ -32,6 +32,7 @@ _READERS = (
     *("calendar created", "calendar changed", "item pending -> waiting", "item waiting -> waiting"),
     *("run_put_off", "started after a freeze"),
     *("fired under skip", "item overlap"),
+    *("defaults published", "defaults rolled out", "decided by what it was planned by"),
     *("run asked for", "run asked for before", "told Held"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines, with_overlap
 from tests.simulator.parts import PENDING_ISOLATION
+from tests.simulator.rollouts import RollOutPlan, with_roll_outs
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.overlap import ALLOW
@@ -126,6 +127,7 @@ class Shape:
     calendars: tuple[tuple[CalendarPlan, ...], ...] = ()
     reads_at_ms: tuple[int, ...] = ()
     zone_data_at_ms: int = 0
+    roll_outs: RollOutPlan | None = None
     page: int = 0
     """How many items a page has, where it is smaller than in production; 0: it is not."""
 
@@ -139,6 +141,7 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
+    shape = with_roll_outs(Random(f"roll-outs of {start_ms}"), shape)
     return _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
 
 

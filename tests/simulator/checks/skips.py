@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
+from tests.simulator.rollouts import as_planned
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -73,6 +74,7 @@ class SkipChecks:
                     "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
                 )
             return
+        job = as_planned(self._world, job, self._planned(job) if not is_first else item)
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -88,21 +90,27 @@ class SkipChecks:
         if before["status"] != "active" or after["status"] == "error":
             return
         fire_at_ms = before["next_fire_at_ms"]
-        bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
-        place = {
-            "pk": f"{self._world.cell}#{before['next_shard']:04d}#{bucket:08d}",
-            "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
-        }
-        item = self._world.tables.standing(TIMERS, place)
+        item = self._planned(before)
         if item is None or item["status"] != "pending":
             return
-        why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])
+        planned = as_planned(self._world, before, item)
+        why = why_firing_is_wrong(self._missed(process, planned, passed_ms, fire_at_ms), before["schedule"])
         if why is not None:
             raise Violation(
                 "every-end-recorded",
                 f"{process.name} fired {passed_ms} of {before['job_id']}, which is to be skipped: {why}",
             )
         self._check_instant(process, before, passed_ms)
+
+    def _planned(self, job: Item) -> Item | None:
+        """The item of a job's next occurrence, by which what it skips with it is decided, too."""
+        fire_at_ms, nominal_s = job["next_fire_at_ms"], job["next_scheduled_at_ms"] // SECOND_MS
+        bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
+        place = {
+            "pk": f"{self._world.cell}#{job['next_shard']:04d}#{bucket:08d}",
+            "sk": f"{second:010d}#{job['team']}#{job['name']}#{nominal_s:010d}",
+        }
+        return self._world.tables.standing(TIMERS, place)
 
     def _check_instant(self, process: Process, job: Item, scheduled_at_ms: int) -> None:
         """It is one of the instants of its job's schedule. (After a change it may be one of the schedule before.)"""

@@ -7,6 +7,7 @@ from tests.simulator.planted import (
     chains,
     changes,
     creators,
+    defaults,
     leases,
     overlaps,
     promises,
@@ -34,6 +35,7 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *defaults.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]
