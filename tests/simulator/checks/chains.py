@@ -4,12 +4,13 @@ moved by who may (one-owner-effect)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.oracle import occurrences
+from tests.simulator.places import next_pk, next_place, slice_of
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.keys import LedgerKey, slice_key
+from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import Calendar, Schedule, ScheduleRefused, next_after, parse_calendar, schedule_from_spec
@@ -169,6 +170,8 @@ class ChainChecks:
             if before is not None and before["status"] == "active":
                 self._check_gap(process, before, job)
                 self._check_passed(before, job)
+            elif before is not None and before["status"] == "error":
+                self._check_unparked(process, before, job)
 
     def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
         """The occurrences that ended as their job's next: never passed by firing, so nobody may send them."""
@@ -186,7 +189,7 @@ class ChainChecks:
 
     def _check_fence(self, process: Process, before: Item) -> None:
         """A scanner moves the chains of its slice only while its token stands."""
-        slice_id = slice_key(self._world.cell, before["next_shard"] % self._world.shape.slices)
+        slice_id = slice_of(self._world, next_pk(self._world, before))
         granted = process.tokens.get(slice_id)
         if granted is None:
             return
@@ -243,7 +246,7 @@ class ChainChecks:
 
     def _next_key(self, job: Item) -> LedgerKey:
         at_ms, fire_ms = job["next_scheduled_at_ms"], job["next_fire_at_ms"]
-        return LedgerKey(self._world.cell, job["next_shard"], fire_ms, job["team"], job["name"], at_ms)
+        return LedgerKey(*next_place(self._world, job), fire_ms, job["team"], job["name"], at_ms)
 
     def _check_gap(self, process: Process, before: Item, after: Item) -> None:
         """Every nominal instant between the old next and the new one has its record."""
@@ -256,12 +259,26 @@ class ChainChecks:
         if all(wrong):
             raise wrong[0] or AssertionError
 
+    def _check_unparked(self, process: Process, before: Item, after: Item) -> None:
+        """A job that goes on after it was parked goes on where it stood: what was due is fired or on record."""
+        if before["version"] != after["version"] or after["status"] != "active" or not before["fired_through_ms"]:
+            return
+        if "calendars" in self._spec_of(after):  # what a calendar left out is neither late nor missed
+            return
+        resumed = before | {"next_scheduled_at_ms": before["fired_through_ms"]}
+        if (wrong := self._wrong_gap(resumed, after, {})) is not None:
+            raise wrong
+
     def _schedule_of(self, job: Item) -> Schedule:
-        """A job's schedule; of one that somebody has garbled, what it was before."""
+        return schedule_from_spec(self._spec_of(job))
+
+    def _spec_of(self, job: Item) -> dict[str, Any]:
+        """A job's schedule as it is stored; of one that somebody has garbled, what it was before."""
         try:
-            return schedule_from_spec(job["schedule"])
+            schedule_from_spec(job["schedule"])
         except ScheduleRefused:
-            return schedule_from_spec(self._world.garbled[job["job_id"]])
+            return self._world.garbled[job["job_id"]]
+        return dict(job["schedule"])
 
     def _wrong_gap(self, before: Item, after: Item, calendars: dict[str, Calendar]) -> Violation | None:
         """What is wrong with a step of the chain, by one version of its calendars."""
@@ -281,11 +298,12 @@ class ChainChecks:
 
     def _calendars_of(self, process: Process, job: Item) -> list[dict[str, Calendar]]:
         """The calendars of a job as they stood at any time since the process began: it may have read any of them."""
-        if "calendars" not in job["schedule"]:
+        spec = self._spec_of(job)
+        if "calendars" not in spec:
             return [{}]
         standing = self._calendars[job["team"]]
         ends_ms = [at_ms for at_ms, _ in standing[1:]] + [self._world.kernel.now_ms]
-        (name,) = job["schedule"]["calendars"]["exclude"]
+        (name,) = spec["calendars"]["exclude"]
         return [
             {name: calendar}
             for (_, calendar), end_ms in zip(standing, ends_ms, strict=True)

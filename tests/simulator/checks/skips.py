@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
+from tests.simulator.places import next_pk
 from tests.simulator.rollouts import as_planned
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
@@ -20,14 +21,19 @@ if TYPE_CHECKING:
     from tickwork.testing.store import Change
 
 _LATE_REASONS = ("skipped_outage", "too_late")
+_PUNCTUAL_MS = 5_000
+"""Written out again: what is no later than this fires, also behind what was missed."""
 _SLACK_MS = 1_500
 """Beside the skew of clocks: items lie on whole seconds, and an answer takes its time."""
 
 
 class SkipChecks:
+    """`_outages`: of a process, and a job of which it has skipped what was missed, when it began."""
+
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
         self._told = told
+        self._outages: dict[tuple[Process, str], int] = {}
 
     @property
     def _slack_ms(self) -> int:
@@ -45,12 +51,16 @@ class SkipChecks:
             why = "its job's deletion was acknowledged before it was due"
         elif self._told.is_surely_cancelled(job_id, scheduled_at_ms):
             why = "its cancellation was acknowledged"
+        elif self._told.is_surely_skipped(job_id, scheduled_at_ms):
+            why = "somebody was told that it is skipped"
         if why:
             raise Violation("cancelled-stays", f"{process.name} started {ref}, but {why}")
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: what it has skipped may be skipped, what it has fired had to be fired."""
         for table, was, item in changes:
+            if was is not None and was.get("status") == "buffered":
+                continue  # a wait has ended: `overlaps` judges that
             if table is TIMERS and item is not None and item.get("status") == "skipped":
                 owner = self._owner(changes, item)
                 if owner is not None:
@@ -73,8 +83,13 @@ class SkipChecks:
                 raise Violation(
                     "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
                 )
+            if reason.startswith("skipped by ") and not self._told.may_be_skipped(job_id, scheduled_at_ms):
+                what = f"{process.name} skipped {scheduled_at_ms} of {job_id}, which nobody wants skipped"
+                raise Violation("every-end-recorded", what)
             return
         job = as_planned(self._world, job, self._planned(job) if not is_first else item)
+        if reason == "skipped_outage":
+            self._outages[process, job_id] = process.earliest_ms()
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -94,6 +109,7 @@ class SkipChecks:
         if item is None or item["status"] != "pending":
             return
         planned = as_planned(self._world, before, item)
+        self._check_outage(process, planned, after)
         why = why_firing_is_wrong(self._missed(process, planned, passed_ms, fire_at_ms), before["schedule"])
         if why is not None:
             raise Violation(
@@ -104,13 +120,21 @@ class SkipChecks:
 
     def _planned(self, job: Item) -> Item | None:
         """The item of a job's next occurrence, by which what it skips with it is decided, too."""
-        fire_at_ms, nominal_s = job["next_fire_at_ms"], job["next_scheduled_at_ms"] // SECOND_MS
-        bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
-        place = {
-            "pk": f"{self._world.cell}#{job['next_shard']:04d}#{bucket:08d}",
-            "sk": f"{second:010d}#{job['team']}#{job['name']}#{nominal_s:010d}",
-        }
-        return self._world.tables.standing(TIMERS, place)
+        second, nominal_s = job["next_fire_at_ms"] // SECOND_MS, job["next_scheduled_at_ms"] // SECOND_MS
+        sk = f"{second:010d}#{job['team']}#{job['name']}#{nominal_s:010d}"
+        return self._world.tables.standing(TIMERS, {"pk": next_pk(self._world, job), "sk": sk})
+
+    def _check_outage(self, process: Process, before: Item, after: Item) -> None:
+        """What was missed is told as missed to its end, in however many steps: behind a skip none of it fires, but for
+        the newest under `latest` (F8)."""
+        until_ms = self._outages.get((process, before["job_id"]), 0) - _PUNCTUAL_MS - _SLACK_MS
+        policy = before.get("catch_up", {}).get("policy", "latest")
+        last_ms = before["next_fire_at_ms"] if policy == "none" else after["next_fire_at_ms"]
+        if policy == "latest" and before.get("pauses"):
+            return  # a newer one may be paused
+        if policy in ("none", "latest") and 0 < last_ms < until_ms:
+            what = f"{process.name} fired {before['next_scheduled_at_ms']} of {before['job_id']} behind what it skipped"
+            raise Violation("every-end-recorded", f"{what} of the same outage, under {policy}")
 
     def _check_instant(self, process: Process, job: Item, scheduled_at_ms: int) -> None:
         """It is one of the instants of its job's schedule. (After a change it may be one of the schedule before.)"""

@@ -4,6 +4,8 @@ invariant rests."""
 from tests.simulator.planted import (
     attempting,
     backlogs,
+    buffers,
+    cells,
     chains,
     changes,
     creators,
@@ -17,6 +19,7 @@ from tests.simulator.planted import (
     versions,
     watched,
     window,
+    working,
 )
 from tests.simulator.planted.bug import Bug, Patch
 
@@ -36,6 +39,9 @@ PLANTED = (
     *watched.BUGS,
     *overlaps.BUGS,
     *defaults.BUGS,
+    *buffers.BUGS,
+    *working.BUGS,
+    *cells.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

@@ -23,7 +23,8 @@ from tickwork.core.ledger.writes import Anyway, Update
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.jobs import rolling_out
 from tickwork.flows.ledger import platform_defaults
-from tickwork.flows.ledger.platform_defaults import KEY, TRUSTED_MS
+from tickwork.flows.ledger.platform_defaults import KEY
+from tickwork.flows.ledger.remembered import TRUSTED_MS
 from tickwork.ports import Ports
 
 JOB: dict[str, Any] = {

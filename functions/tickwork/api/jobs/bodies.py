@@ -32,8 +32,9 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
-    overlap: Literal["skip", "allow"] | None = None
-    """When one is due while another run has not ended: `skip` it (default of recurring jobs), or `allow` both."""
+    overlap: Literal["skip", "allow", "buffer_one"] | None = None
+    """When one is due while another run has not ended: `skip` it (default of recurring jobs), `allow` both, or
+    `buffer_one`: keep the first back until that has ended, and skip those after it."""
     defaults_version: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
     """Which version of the platform's defaults it goes by in what it does not say; when left out, the one that is
     rolled out for it."""
@@ -82,6 +83,24 @@ class PauseIn(Body):
 
 
 class ResumeIn(Body):
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+
+
+class SkipIn(Body):
+    """Skip one coming occurrence."""
+
+    scheduled_at: Text
+    """Its nominal time, as the job's preview shows it."""
+    reason: Annotated[str, Field(min_length=1, max_length=160)]
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+
+
+class UnskipIn(Body):
+    """Take back that one is to be skipped."""
+
+    scheduled_at: Text
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
 

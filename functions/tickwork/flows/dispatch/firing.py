@@ -77,7 +77,8 @@ def fire(ports: Ports, due: Sequence[Due], firing: Firing) -> Fired:
         steps = [run for run in _to_step(ports, runs, jobs, firing, fired) if run.key.job_id not in stuck]
         messages += step_chains(ports, steps, jobs, firing, fired)
         freed += releasing.look_again(ports, fired.buffered, firing, fired)
-        looks = [one for one in looks if one.key.job_id in jobs.keys() - stuck]
+        stuck |= {who.name for who in fired.left if who.kind == set_aside.JOB}
+        looks = [one for one in looks if one.key.job_id not in stuck]
         looked, again = releasing.look(ports, looks, jobs, {one.key.ref for one in freed}, firing, fired)
         fired.released |= {message.key.ref for message in (*freed, *again)}
         messages += [*freed, *again]
@@ -184,7 +185,7 @@ def _to_step(ports: Ports, runs: Sequence[Run], jobs: dict[str, Job], firing: Fi
                 _set_aside(ports, f"{run.key.ref}: its job is not in the jobs table")
             continue
         # What its job has not passed is nobody else's to see to, whichever pool the job is in by now.
-        moved = job.version > 1 or job.next_key(run.key.cell) == run.key
+        moved = job.version > 1 or job.next_key(ports.layout.home) == run.key
         if firing.takes(run.key, job.work, fired, moved=moved):
             due.append(run)
     return due
