@@ -10,7 +10,15 @@ from random import Random
 from typing import Any
 
 from tests.simulator.celled import PlacementPlan, with_cells
-from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines, with_overlap
+from tests.simulator.elements import (
+    CalendarPlan,
+    begin_of,
+    draw_elements,
+    enrich,
+    with_buffers,
+    with_deadlines,
+    with_overlap,
+)
 from tests.simulator.parts import PENDING_ISOLATION
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
@@ -154,6 +162,7 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
+    shape = with_buffers(Random(f"buffers of {start_ms}"), shape)
     shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
     shape = _with_skips(Random(f"skips of {start_ms}"), shape)
     return with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)

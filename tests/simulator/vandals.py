@@ -19,6 +19,7 @@ _RETRIES_DELETED = 3
 _SWEEP_EVERY_MS = 40 * SECOND_MS
 RETENTION_S = 600
 """In worlds that carry out the time to live: the shortest that leaves a message the time to find its run."""
+_UNENDED = ("pending", "running", "waiting", "buffered")
 OLD_ZONE_DATA = "2020a"
 _HALF_A_MESSAGE = {"ref": "x", "run_id": "x", "job_id": "a:b", "handler": "x", "attempt": 1, "lease_s": 1}
 
@@ -89,7 +90,7 @@ def sweep(world: World) -> None:
     retention in production is far longer than any retry takes, and here it is not."""
     world.kernel.at(world.kernel.now_ms + _SWEEP_EVERY_MS, lambda: sweep(world))
     now_s = world.kernel.now_ms // SECOND_MS - world.apart.randrange(60)
-    unended = [item for item in world.tables.items(TIMERS) if item["status"] in ("pending", "running", "waiting")]
+    unended = [item for item in world.tables.items(TIMERS) if item["status"] in _UNENDED]
     with_runs = {":".join(str(item["sk"]).split("#")[1:3]) for item in unended}
 
     def is_needed(item: Item) -> bool:

@@ -82,7 +82,9 @@ _JOB = (
     click.option(
         "--catch-up", "policy", type=click.Choice(("latest", "all", "last", "none")), help="After an outage [latest]."
     ),
-    click.option("--overlap", type=click.Choice(("skip", "allow")), help="While another run has not ended [skip]."),
+    click.option(
+        "--overlap", type=click.Choice(("skip", "allow", "buffer_one")), help="While another run has not ended [skip]."
+    ),
     click.option(
         "--defaults-version", type=int, metavar="N", help="The platform's defaults to go by [what is rolled out]."
     ),

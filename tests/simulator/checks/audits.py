@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _CURSORS = ("audited", "audited_hour", "audited_day")
 _MINUTE_S = 60
+_CLOCKS_S = 2
+"""By so much clocks may differ (F15)."""
 _LAPSED_MS = 120_000
 """Written out again: so long after its lease an attempt has neither a worker nor a message."""
 
@@ -39,6 +41,12 @@ class LedgerAuditChecks:
             self._read[process][partition].append((int(first[:10]), int(last[:10])))
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if before is None and after is not None:
+            for cursor in _CURSORS:  # a creator whose clock is a little late puts its item before the first second
+                if after[cursor] > after["done"] - _CLOCKS_S:
+                    raise Violation(
+                        "no-lost-timer", f"{process.name} made {after['slice']}, whose {cursor} begins late"
+                    )
         if before is None or after is None:
             return
         for cursor in _CURSORS:

@@ -64,6 +64,7 @@ class CursorChecks:
         ref, slice_id = f"{after['pk']}|{after['sk']}", slice_of(self._world, after["pk"])
         if after["status"] != "pending":
             self._unsent[slice_id].pop(ref, None)
+            self._check_spent(process, after)
             return
         if before is not None and before["status"] == "pending":
             return
@@ -78,6 +79,18 @@ class CursorChecks:
         if lease is not None and self._is_passed(unsent, lease):
             self._put_behind(unsent)
 
+    def _check_spent(self, process: Process, item: Item) -> None:
+        """A look is spent when its run was sent, or has ended."""
+        about = str(item.get("run_ref", ""))
+        if (
+            not _is_look(item)
+            or about not in self._unsent[slice_of(self._world, about)]
+            or self._waits_to_be_mended(about)
+        ):
+            return
+        if not self._is_looked_at(about):
+            raise Violation("cursor-honest", f"{process.name} spent the look at {about}, which was not sent")
+
     def of(self, process: Process) -> list[Unsent]:
         """What a process has written and nobody has sent yet."""
         return [one for some in self._unsent.values() for one in some.values() if one.writer is process]
@@ -90,6 +103,7 @@ class CursorChecks:
             for one in self._unsent[slice_id].values()
             if lease is not None and first <= one.second <= last and one.writer.state != "running"
             if self._is_passed(one, lease) and not self._waits_to_be_mended(one.ref)
+            if not self._is_looked_at(one.ref)
         ]
 
     def vanished(self, item: Item) -> None:
@@ -129,6 +143,9 @@ class CursorChecks:
         if self._granted.get((process, row["slice"]), 0) != lease["token"]:  # also when it serves another by now
             raise Violation("one-owner-effect", f"{process.name} changed the row {row['who']} of {row['slice']}")
         self._world.seen["row written" if after else "row deleted"] += 1
+        if str(row["who"]).startswith("team#"):
+            how = "written" if before is None else "deleted" if after is None else "served in part or wider"
+            self._world.seen[f"row of a team {how}"] += 1
         self._advanced(process, lease)
 
     def sent(self, ref: str) -> None:
@@ -159,7 +176,7 @@ class CursorChecks:
         for ref in sorted(process.owed):
             slice_id = slice_of(self._world, ref)
             unsent, lease = self._unsent[slice_id].get(ref), self._lease(slice_id)
-            if unsent is None or lease is None or self._waits_to_be_mended(ref):
+            if unsent is None or lease is None or self._waits_to_be_mended(ref) or self._is_looked_at(ref):
                 continue
             if self._is_passed(unsent, lease):  # else a row has it, since it could not be fired
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
@@ -176,7 +193,8 @@ class CursorChecks:
                 if one.writer not in dead or lease is None or not self._is_passed(one, lease):
                     continue
                 is_first = self._puts[one.writer, job_of(one.ref)] == 1
-                if is_first and not self._waits_to_be_mended(one.ref) and not self._is_stepped(one.ref):
+                is_seen_to = self._waits_to_be_mended(one.ref) or self._is_looked_at(one.ref)
+                if is_first and not is_seen_to and not self._is_stepped(one.ref):
                     what = f"{process.name} answered, and {one.ref} of {one.writer.name} behind the cursor was not sent"
                     raise Violation("cursor-honest", what)
 
@@ -210,7 +228,14 @@ class CursorChecks:
         else:
             self._passed(unsent, f"{unsent.writer.name} put it behind the cursor")
 
+    def _is_looked_at(self, ref: str) -> bool:
+        """Whether a run that has waited until its job was free, and whose message is missing, is found by a look."""
+        items = self._world.tables.items(TIMERS)
+        return any(item.get("run_ref") == ref and item["status"] == "pending" for item in items if _is_look(item))
+
     def _passed(self, unsent: Unsent, how: str) -> None:
+        if self._is_looked_at(unsent.ref):
+            return
         is_answered = unsent.writer.state == "ended" and not self._waits_to_be_mended(unsent.ref)
         if unsent.fenced or is_answered:
             what = f"{unsent.ref} of {unsent.writer.name} is pending and was not sent; {how}"
@@ -234,6 +259,10 @@ class CursorChecks:
 
     def _lease(self, slice_id: str) -> Item | None:
         return self._world.tables.standing(LEASES, {"slice": slice_id})
+
+
+def _is_look(item: Item) -> bool:
+    return str(item["sk"]).endswith("#look")
 
 
 def job_of(ref: str) -> str:
@@ -260,6 +289,10 @@ def _is_aside(unsent: Unsent, row: Item) -> bool:
         return False
     if kind == "pool" and unsent.pool not in ("", name):
         return False
+    if kind == "team":
+        _, _, sk = unsent.ref.partition("|")
+        at = f"{unsent.second:010d}#{shard}#{sk}"
+        return team == name and row["begin"] <= unsent.second <= row["until"] and at > str(row["at"])
     return row["begin"] <= unsent.second <= row["until"] and _place(unsent.ref) > str(row["place"])
 
 

@@ -22,7 +22,7 @@ _LOOKS_DAYS = (2, 4, 8, 12)
 _EXPIRES_DAYS = 13
 _SENT_ONLY_NOW_DAYS = 2
 """Of an outage this long the runs wait only since they were sent."""
-_UNENDED = frozenset({"pending", "running", "waiting"})
+_UNENDED = frozenset({"pending", "running", "waiting", "buffered"})
 _MINUTE_S = 60
 _SOON_S_MAX = 80 * 60
 _DEADLINE_S_MAX = 110

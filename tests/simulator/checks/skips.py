@@ -20,14 +20,19 @@ if TYPE_CHECKING:
     from tickwork.testing.store import Change
 
 _LATE_REASONS = ("skipped_outage", "too_late")
+_PUNCTUAL_MS = 5_000
+"""Written out again: what is no later than this fires, also behind what was missed."""
 _SLACK_MS = 1_500
 """Beside the skew of clocks: items lie on whole seconds, and an answer takes its time."""
 
 
 class SkipChecks:
+    """`_outages`: of a process, and a job of which it has skipped what was missed, when it began."""
+
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
         self._told = told
+        self._outages: dict[tuple[Process, str], int] = {}
 
     @property
     def _slack_ms(self) -> int:
@@ -53,6 +58,8 @@ class SkipChecks:
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: what it has skipped may be skipped, what it has fired had to be fired."""
         for table, was, item in changes:
+            if was is not None and was.get("status") == "buffered":
+                continue  # a wait has ended: `overlaps` judges that
             if table is TIMERS and item is not None and item.get("status") == "skipped":
                 owner = self._owner(changes, item)
                 if owner is not None:
@@ -79,6 +86,8 @@ class SkipChecks:
                 what = f"{process.name} skipped {scheduled_at_ms} of {job_id}, which nobody wants skipped"
                 raise Violation("every-end-recorded", what)
             return
+        if reason == "skipped_outage":
+            self._outages[process, job_id] = process.earliest_ms()
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -102,6 +111,7 @@ class SkipChecks:
         item = self._world.tables.standing(TIMERS, place)
         if item is None or item["status"] != "pending":
             return
+        self._check_outage(process, before, after)
         why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])
         if why is not None:
             raise Violation(
@@ -109,6 +119,18 @@ class SkipChecks:
                 f"{process.name} fired {passed_ms} of {before['job_id']}, which is to be skipped: {why}",
             )
         self._check_instant(process, before, passed_ms)
+
+    def _check_outage(self, process: Process, before: Item, after: Item) -> None:
+        """What was missed is told as missed to its end, in however many steps: behind a skip none of it fires, but for
+        the newest under `latest` (F8)."""
+        until_ms = self._outages.get((process, before["job_id"]), 0) - _PUNCTUAL_MS - _SLACK_MS
+        policy = before.get("catch_up", {}).get("policy", "latest")
+        last_ms = before["next_fire_at_ms"] if policy == "none" else after["next_fire_at_ms"]
+        if policy == "latest" and before.get("pauses"):
+            return  # a newer one may be paused
+        if policy in ("none", "latest") and 0 < last_ms < until_ms:
+            what = f"{process.name} fired {before['next_scheduled_at_ms']} of {before['job_id']} behind what it skipped"
+            raise Violation("every-end-recorded", f"{what} of the same outage, under {policy}")
 
     def _check_instant(self, process: Process, job: Item, scheduled_at_ms: int) -> None:
         """It is one of the instants of its job's schedule. (After a change it may be one of the schedule before.)"""

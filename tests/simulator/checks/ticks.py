@@ -53,6 +53,8 @@ class _Work:
 
     claims: list[_Claim] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
+    stood: dict[str, str] = field(default_factory=dict)
+    """By slice where its backlog stood when it was taken."""
     passed: dict[str, int] = field(default_factory=dict)
     """By slice a second that passed before anybody had looked at it."""
 
@@ -77,6 +79,7 @@ class TickChecks:
         slice_id = after["slice"]
         if after["token"] > before["token"]:
             self._work[process].taken[slice_id] = after["token"]
+            self._work[process].stood[slice_id] = after["late_at"] if after["late_until"] else ""
         self._check_noted(process, slice_id, before, after)
         if after["ticking"] > before["ticking"]:
             self._claimed(process, slice_id, before, after)
@@ -229,6 +232,12 @@ class TickChecks:
             lease = self._world.tables.standing(LEASES, {"slice": slice_id}) or {}
             if lease.get("token") != token or not lease["late_until"]:
                 continue
+            stood_at = self._work[process].stood[slice_id]
+            has_time = process.stood_until_ms < process.began_true_ms and "small_budget" not in self._world.classes
+            if stood_at and stood_at == lease["late_at"] and has_time and not process.met_failure:
+                raise Violation(
+                    "bounded-lag", f"{process.name} left the backlog of {slice_id} where it was, at {stood_at}"
+                )
             first = min(lease["done"], process.earliest_ms() // SECOND_MS) + 1
             if not self._has_tick(slice_id, first, process.latest_ms() // SECOND_MS + 2 - first):
                 raise Violation(

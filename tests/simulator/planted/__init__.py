@@ -4,6 +4,7 @@ invariant rests."""
 from tests.simulator.planted import (
     attempting,
     backlogs,
+    buffers,
     cells,
     chains,
     changes,
@@ -36,6 +37,7 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *buffers.BUGS,
     *working.BUGS,
     *cells.BUGS,
 )

@@ -105,10 +105,23 @@ class JobAnswer(JobShown):
     warnings: list[str]
 
 
+class WaitsFor(TypedDict):
+    """What the next occurrence waits for, or is skipped for, until it has ended."""
+
+    runs: list[str]
+    """Those that have not ended, the oldest first."""
+    more: bool
+    """There are more of them than are named."""
+    bounded: bool
+    """The newest 2,000 occurrences were looked through; a run that is older is not waited for."""
+
+
 class ChangedJob(JobAnswer):
     """A job, and whether a change has changed it: what it said already keeps its version."""
 
     changed: bool
+    waits_for: NotRequired[WaitsFor]
+    """Of a change of `overlap`, to a policy under which runs may not overlap."""
 
 
 class UnskippedJob(JobShown):

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
+from tickwork.api.jobs import overlaps
 from tickwork.api.jobs.answers import (
     ChangedJob,
     DeletedJob,
@@ -179,7 +180,8 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
     schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
     answer = _answer(call, job, _warnings(ports, given.get("schedule"), schedule))
     # A pause raises the version as well, and changes nothing that a job is defined by.
-    return 200, cast("ChangedJob", {**answer, "changed": (job.defined_since or job.version) > body.version})
+    waits = {"waits_for": found} if "overlap" in given and (found := overlaps.waits_for(ports, job)) else {}
+    return 200, cast("ChangedJob", {**answer, "changed": (job.defined_since or job.version) > body.version, **waits})
 
 
 def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | None) -> list[str]:
@@ -211,9 +213,10 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     schedule = schedule_from_spec(job.schedule)
     job = replace(job, calendars=calendars_of(call.ports, call.actor, schedule, job.team))
     shown = preview(schedule, job.calendars, after_ms, call.query.count)
+    held = overlaps.may_be_held_up(call.ports, job)
     for row in shown["occurrences"]:
         at_ms = parse_iso(row["scheduled_at"])
-        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms)))) or None
+        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms) or held))) or None
         if (deadline := start_by(job, schedule, at_ms)) is not None:
             row["start_by"] = deadline
     return 200, shown

@@ -43,7 +43,7 @@
 the first whose place lies at or behind its nominal second, and the one that stands in `jobs` when there is none.
 `second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970 in ten
 digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as its halves, so that
-one second of a team is a range. `kind#name` of a row is whom it waits for: `pool#default`, `job#team:name`, or `all#`.
+one second of a team is a range. `kind#name` of a row is whose it is: `pool#default`, `team#payments`, `all#`.
 """
 
 from __future__ import annotations

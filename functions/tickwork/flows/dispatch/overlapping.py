@@ -70,6 +70,22 @@ def holding_of(ports: Ports, job: Job) -> Holding | None:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Unended:
+    """The runs of a job that hold it. `is_bounded`: only the newest of those it has passed were looked through."""
+
+    holding: Holding
+    is_bounded: bool
+
+
+def unended_of(ports: Ports, job: Job) -> Unended:
+    """Who holds a job whose runs may not overlap, and whether that is all who might. Raises what keeps it from being
+    read."""
+    passed = _passed_unseen(ports, job)
+    holders = (*job.holders, *passed)
+    return Unended(_holding(ports, holders, _items(ports, holders)), len(passed) >= LOOKED_THROUGH_MAX)
+
+
 def named_live(ports: Ports, job: Job) -> tuple[Holder, ...]:
     """Of the runs that a job names, those that have not ended."""
     return _holding(ports, job.holders, _items(ports, job.holders)).holders

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog, set_aside, slices
 from tickwork.core.dispatch.set_aside import Extent, Rows, SetAside, Who
+from tickwork.core.dispatch.shares import Shares
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
@@ -32,15 +33,20 @@ PAGE_ITEMS_MAX = 500
 class Stretch:
     """Seconds that were passed unserved, and the place up to which they have been served since. `next`: the nearest
     place in what is left where the last firing has put a next occurrence; from there it is read again. `is_backlog`: it
-    is the lease's backlog, of which the lease knows only how far it was served before."""
+    is the lease's backlog, of which the lease knows only how far it was served before. `team`: it is that team's row,
+    and `at` an instant (set_aside)."""
 
     begin: int
     until: int
     at: str
     next: str = backlog.END
     is_backlog: bool = False
+    team: str = ""
 
     def awaits(self, key: LedgerKey) -> bool:
+        if self.team:
+            is_within = key.team == self.team and self.begin <= key.fire_second <= self.until
+            return is_within and set_aside.in_time(key) > self.at
         return self.begin <= key.fire_second <= self.until and backlog.place(key) > self.at
 
 
@@ -59,6 +65,7 @@ class Serving:
     """What is set aside in the slice, as the table has it."""
     held: set[Who] = field(default_factory=set)
     """Who is left in peace: rows whose tries fail, and who has failed in this window."""
+    shares: Shares = field(default_factory=Shares)
     total: Fired = field(default_factory=Fired)
     """What became of everything so far. What is left is what no row covers yet."""
     stepped: set[LedgerKey] = field(default_factory=set)
@@ -207,9 +214,10 @@ def _tell(ports: Ports, aside: Aside) -> None:
 
 
 def _reaching(left: Mapping[Who, Extent], until: int, *, moving: bool) -> dict[Who, Extent]:
-    """What was left, that of jobs up to where their next occurrence may lie."""
+    """What was left, that of jobs up to where their next occurrence may lie, and that of teams, whose jobs are about to
+    be stepped."""
     return {
-        who: extent.reaching(until, moving=moving) if who.kind == set_aside.JOB else extent
+        who: extent.reaching(until, moving=moving) if who.kind in (set_aside.JOB, set_aside.TEAM) else extent
         for who, extent in left.items()
     }
 

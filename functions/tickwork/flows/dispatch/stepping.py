@@ -173,6 +173,7 @@ def _commit_alone(ports: Ports, step: _Step, firing: Firing, fired: Fired, *, tr
     """The step of a batch that was refused. `tried`: it was the whole batch."""
     try:
         if tried or not isinstance(commit_fenced(ports, step.writes, firing, fired), Committed):
+            _note_look(step, fired)
             return _step_again(ports, step.run, firing, fired)
     except WorldError:
         return left_busy(ports, step.run.key, fired)
@@ -237,11 +238,20 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
             return []
         if not step.writes or isinstance(commit_fenced(ports, step.writes, firing, fired), Committed):
             return _account(ports, step, firing, fired)
+        _note_look(step, fired)
     fired.unsent += 1
     fired.leave(set_aside.job(stale.key.job_id), stale.key)
     ports.signals.count("scheduler.chains_contended_total")
     ports.signals.log("chain_contended", ref=stale.key.ref, tries=STEP_TRIES_MAX)
     return []
+
+
+def _note_look(step: _Step, fired: Fired) -> None:
+    """See to the look at what a step has kept back, and look again at its job: also where the step was refused, which
+    may have been by our own commit, its reply lost. A look that is not there costs a tick."""
+    if step.buffers:
+        fired.buffered.add(step.job.job_id)
+        fired.materialised += [step.look] if step.look else []
 
 
 def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[ReadyMessage]:
@@ -250,8 +260,7 @@ def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[Re
         fired.materialised.append(step.job.occurrence_key(ports.layout.home, step.next))
     if step.buffers:
         ports.signals.count("scheduler.buffered_total")
-        fired.buffered.add(step.job.job_id)
-        fired.materialised += [step.look] if step.look else []
+        _note_look(step, fired)
     if not step.fires:
         return []
     previous_ms = step.job.fired_through_ms if step.writes else 0

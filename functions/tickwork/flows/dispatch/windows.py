@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tickwork.core.dispatch import outcomes
+from tickwork.core.dispatch import outcomes, set_aside, shares
 from tickwork.core.dispatch.outcomes import ALREADY, EARLY, FENCED, HELD, OUT_OF_TIME, SERVED, UNSURE
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import WorldError
@@ -90,13 +90,18 @@ def _run(ports: Ports, slice_no: int, second: int, budget_ms: int, backlog_ms: i
     holding = leasing.take(ports, slice_no, until, ports.ids.unique())
     _compare_clocks(ports, holding.lease if isinstance(holding, Holding) else holding)
     if not isinstance(holding, Holding):
-        if holding.done >= second:
+        if holding.done >= second and not _has_rows_due(ports, holding):
             return WindowReport(ALREADY, holding.done)
         left_ms = max(0, holding.lease_until_ms - ports.clock.now_ms())
         return WindowReport(HELD, holding.done, wait_ms=min(left_ms, SECOND_MS))
     watch.lap(ANNOUNCE)
     deadline_ms = ports.clock.monotonic_ms() + budget_ms
     return serve(Serving(ports, slice_no, until, holding, deadline_ms, watch, backlog_ms))
+
+
+def _has_rows_due(ports: Ports, lease: SliceLease) -> bool:
+    """Whether there is more to do than what is due: whoever has the slice may have died of it."""
+    return 0 < lease.aside_s <= second_of(ports.clock.now_ms())
 
 
 def _compare_clocks(ports: Ports, lease: SliceLease) -> None:
@@ -125,16 +130,19 @@ def serve(it: Serving) -> WindowReport:
 
 def _serve(it: Serving) -> str:
     before = it.holding.lease
+    it.shares.alone_until_ms = it.ports.clock.monotonic_ms() + shares.ALONE_MS
     if before.aside_s:  # a slice without rows, which most are, reads nothing more
         it.rows = leasing.read_aside(it.ports, before.slice)
         it.held = {who for who, row in it.rows.items() if row.tries}
-    rows_due = before.aside_s and (catching_up.has_due_rows(it) or not it.rows)
-    if not live.serve_live(it, stays=bool(rows_due)):
+        it.shares.waiting = {who.name for who in it.rows if who.kind == set_aside.TEAM}
+    rows_due = before.aside_s > 0 and (catching_up.has_due_rows(it) or not it.rows)
+    if not live.serve_live(it, stays=rows_due):
         return OUT_OF_TIME
+    rows_due = rows_due or bool(it.shares.waiting)
     deadline_ms, share_ms = it.deadline_ms, it.backlog_ms
     if it.holding.lease.late_until:
         it.deadline_ms = min(deadline_ms, it.ports.clock.monotonic_ms() + share_ms)
-        catching_up.serve_backlog(it, it.until - before.done, stays=bool(rows_due))
+        catching_up.serve_backlog(it, it.until - before.done, stays=rows_due)
     if rows_due:
         it.deadline_ms = min(deadline_ms, it.ports.clock.monotonic_ms() + share_ms)
         catching_up.serve_rows(it, it.until - before.done)
