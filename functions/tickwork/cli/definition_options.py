@@ -81,8 +81,12 @@ _JOB = (
         "--catch-up", "policy", type=click.Choice(("latest", "all", "last", "none")), help="After an outage [latest]."
     ),
     click.option(
-        "--overlap", type=click.Choice(("skip", "allow", "buffer_one")), help="While another run has not ended [skip]."
+        "--overlap",
+        type=click.Choice(("skip", "allow", "buffer_one", "buffer_all")),
+        help="While another run has not ended [skip].",
     ),
+    click.option("--buffer-max", type=int, help="With --overlap buffer_all: how many wait [100]."),
+    click.option("--buffer-age", "buffer_age_s", type=int, help="With --overlap buffer_all: for how many seconds."),
     click.option("--catch-up-last", "last", type=int, metavar="N", help="With --catch-up last: how many."),
     click.option(
         "--max-lateness", "max_lateness_s", type=int, help="Seconds after which an occurrence is missed for good."
@@ -92,7 +96,7 @@ _JOB = (
 
 _PLAIN_FIELDS = (
     *("lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
-    *("tolerance_s", "exact_reason", "overlap"),
+    *("tolerance_s", "exact_reason", "overlap", "buffer_max", "buffer_age_s"),
 )
 
 

@@ -10,6 +10,7 @@ from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Text, whole_
 from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
+from tickwork.core.jobs.overlap import BUFFERED_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
 
 
@@ -31,9 +32,14 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
-    overlap: Literal["skip", "allow", "buffer_one"] | None = None
+    overlap: Literal["skip", "allow", "buffer_one", "buffer_all"] | None = None
     """When one is due while another run has not ended: `skip` it (default of recurring jobs), `allow` both, or
-    `buffer_one`: keep the first back until that has ended, and skip those after it."""
+    `buffer_one`: keep the first back until that has ended, and skip those after it. `buffer_all` keeps back as many as
+    `buffer_max` says, and lets them go one after the other."""
+    buffer_max: int | None = Field(default=None, ge=0, le=BUFFERED_MAX)
+    """With `buffer_all`: how many are kept back at most, those beyond are skipped; 0: 100."""
+    buffer_age_s: int | None = Field(default=None, ge=0, le=PERIOD_S_MAX)
+    """With `buffer_all`: what has waited for longer is skipped; 0: no bound."""
 
 
 class JobChangeIn(Body):
@@ -60,6 +66,8 @@ class JobChangeIn(Body):
     exact_reason: Any = None
     catch_up: dict[str, Any] | None = None
     overlap: Any = None
+    buffer_max: Any = None
+    buffer_age_s: Any = None
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, but the version."""
