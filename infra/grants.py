@@ -62,7 +62,7 @@ class Grants:
 API = Grants(
     tables={
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
-        JOBS: (GET, GET_MANY, PUT, UPDATE, CHECK),
+        JOBS: (GET, GET_MANY, SCAN, PUT, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, PUT, UPDATE),
         LEASES: (GET, PUT, UPDATE),
         CLIENT_KEYS: (GET_MANY, PUT),

@@ -136,6 +136,7 @@ def play() -> Examples:
     _lists(stage)
     _keys(stage)
     _teams(stage)
+    _defaults(stage)
     _refusals(stage)
     return stage.examples
 
@@ -155,6 +156,9 @@ def _definitions(stage: _Stage) -> None:
     stage.call("GET", f"{job}/next", count="2")
     stage.call("POST", f"{job}/resume", {"by": "ann"})
     stage.call("GET", job)
+    late = {"reason": "the file came late", "payload": {"day": "2026-10-29"}, "client_key": "late-file-29"}
+    stage.call("POST", f"{job}/run", late)
+    stage.call("POST", f"{job}/run", late)
     timer = stage.call("POST", "/timers", TIMER)["timer_id"]
     stage.call("POST", "/timers", TIMER)
     batch = [{**TIMER, "client_key": f"reminder-{number}"} for number in (1, 2)]
@@ -246,6 +250,18 @@ def _keys(stage: _Stage) -> None:
     stage.clock.at_ms = now_ms
 
 
+def _defaults(stage: _Stage) -> None:
+    """A retry more for all, tried on a tenth of the jobs first."""
+    new = {"edition": 0, "reason": "cards are often back after an hour", "retry_policy": {"max_attempts": 6}}
+    stage.call("POST", "/defaults", new)
+    stage.call("POST", "/defaults", new | {"reason": "another idea"})
+    coverage = {"version": 2, "percent": 10, "teams": ["payments"]}
+    stage.call("POST", "/defaults:plan", coverage)
+    stage.call("POST", "/defaults:roll-out", coverage | {"edition": 1, "reason": "a tenth first"})
+    stage.call("POST", "/defaults:roll-out", coverage | {"edition": 1, "percent": 20, "reason": "and on"})
+    stage.call("GET", "/defaults")
+
+
 def _teams(stage: _Stage) -> None:
     """Registered, changed, read; one that lives is not deleted, one that is not registered is refused in the end."""
     stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": True, "refuse_unknown": True})
@@ -292,4 +308,7 @@ def _refusals(stage: _Stage) -> None:
         problem = json.loads(str(answered.body))
         conformity.check_problem(problem)
         stage.examples.problems.setdefault(problem["type"].rpartition(":")[2], problem)
+    stage.call("POST", "/jobs", JOB | {"name": "alone", "overlap": "skip", "schedule": {"rate": "1 hour"}})
+    for _ in range(2):
+        stage.call("POST", "/jobs/payments:alone/run", {"reason": "the file came late"})
     stage.call("DELETE", "/jobs/payments:card-settlement")

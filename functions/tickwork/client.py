@@ -82,8 +82,8 @@ class ApiClient:
     'none'. With an `api_key` (TICKWORK_API_KEY) it is 'key', where nothing else is asked for.
 
     Every call of the API may be repeated safely (creation by name or client_key, claims, tokens), so a call
-    whose reply was lost is repeated. `post` gives each timer that has none a client_key: one wish, one key, on all
-    tries. `repeat=False` sends what it is given, once; a lost answer is then the caller's to live with.
+    whose reply was lost is repeated. `post` gives each timer and each run by hand that has none a client_key: one wish,
+    one key, on all tries. `repeat=False` sends what it is given, once; a lost answer is then the caller's to live with.
     """
 
     def __init__(self, url: str | None = None, auth: str | None = None, api_key: str | None = None) -> None:
@@ -182,13 +182,15 @@ def _query(query: Mapping[str, object]) -> str:
 
 
 def new_client_key() -> str:
-    """What nobody else calls a timer by."""
+    """What nobody else calls a timer, or a run by hand, by."""
     return f"once-{uuid.uuid4().hex}"
 
 
 def _with_client_keys(path: str, body: object) -> object:
-    """The body with a key for each timer that has none."""
+    """The body with a key for each timer, or run by hand, that has none."""
     if path == "/timers" and isinstance(body, dict):
+        return _with_client_key(body)
+    if path.startswith("/jobs/") and path.endswith("/run"):
         return _with_client_key(body)
     if path == "/timers:batch" and isinstance(body, dict) and isinstance(body.get("timers"), list):
         return {**body, "timers": [_with_client_key(one) for one in body["timers"]]}

@@ -20,6 +20,7 @@ from tickwork.core.access.actors import LOCAL
 from tickwork.core.access.pools import pool_key
 from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
+from tickwork.core.jobs.defaults import Version
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import is_wait_place
 from tickwork.core.ledger.records import Run
@@ -35,16 +36,17 @@ from tickwork.flows.audit import reconciling, sealing
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
-from tickwork.flows.jobs import calendars, changing, counting_jobs, registering
+from tickwork.flows.jobs import calendars, changing, counting_jobs, registering, rolling_out
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import cancelling, dead_letters, paging, timers, worker_calls
+from tickwork.flows.runs import asking, cancelling, dead_letters, paging, timers, worker_calls
 from tickwork.flows.runs.admitting import let_in
+from tickwork.flows.runs.asking import Wanted
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 17
+VERSION = 18
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -201,7 +203,7 @@ def _jobs(world: World) -> None:
         _new(world, "alone", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="skip"),
         _new(world, "patient", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
         _new(
-            world, "queued", every_hour, Work("default", "job"), overlap="buffer_all", buffer_max=20, buffer_age_s=900
+            world, "lined-up", every_hour, Work("default", "job"), overlap="buffer_all", buffer_max=20, buffer_age_s=900
         ),
         _new(world, "freed", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
         _new(world, "parked", every_hour, Work("default", "job")),
@@ -214,12 +216,27 @@ def _jobs(world: World) -> None:
     changing.resume_job(world.ports, "shop:plain", "ops")
     changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
     registering.delete_job(world.ports, "shop:gone")
+    _defaults(world)
+    for beside, client_key in ((False, ""), (True, "late-file")):
+        late = Wanted("shop:daily", "key:shop:ann", "the file came late", beside=beside, client_key=client_key)
+        asking.ask_for_run(world.ports, late)
     parked = {"status": "error", "reason": "no zone data", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
     commit(world.ports, Update(JOBS, {"job_id": "shop:parked"}, Anyway("as a window parks it"), set=parked))
     holder = world.next_key("shop:freed")
     world.after(60)
     world.scan()
     world.complete(holder, world.must_start(holder).token)
+
+
+def _defaults(world: World) -> None:
+    """A version of the platform's defaults that is rolled out, and jobs that go by it: one has pinned it, and says of
+    its tolerance what it would have anyway."""
+    version = Version(RetryPolicy(7), 60, "allow", CatchUp("last", 2), extra={})
+    rolling_out.publish(world.ports, 0, version, "ops", "the bank is slow")
+    rolling_out.roll_out(world.ports, 1, 2, 30, ("shop",), "a part first")
+    new = _new(world, "by-default", {"rate": "30 seconds"}, Work("default", "job"), overlap="skip")
+    new = replace(new, own_policies=("tolerance_s",), defaults_pin=2)
+    registering.create_job(world.ports, new)
 
 
 def _runs(world: World) -> None:

@@ -22,17 +22,20 @@ from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
-from tickwork.flows.runs import cancelling, dead_letters, timers
+from tickwork.flows.runs import asking, cancelling, dead_letters, timers
+from tickwork.flows.runs.asking import Wanted
 from tickwork.flows.runs.dead_letters import Order
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.testing.process import FAILED, Process
 
 if TYPE_CHECKING:
-    from tests.simulator.shape import ChangePlan, JobPlan, PausePlan, TimerPlan
+    from tests.simulator.shape import ChangePlan, JobPlan, PausePlan, RunPlan, TimerPlan
     from tests.simulator.world import World
 
 _PATIENCE_MS = 12 * SECOND_MS
 _TRIES_MAX = 4
+_LONG_PAYLOAD = f'{{"n":1,"by_hand":"{"x" * 500}"}}'
+"""It is kept apart."""
 _PAUSE_ENDS_MS = 5 * SECOND_MS
 """A pause that ends on a multiple of this ends just when most schedules are due."""
 
@@ -201,6 +204,22 @@ def delete_job(world: World, job_id: str) -> None:
         world.seen["job deleted" if deleted else "job deleted before"] += 1
 
     request(world, call, again=True, ask=ask)
+
+
+def run_by_hand(world: World, job_id: str, plan: RunPlan, client_key: str) -> None:
+    """Run a job now, and repeat that while nobody answers."""
+
+    def own(work: Work) -> Work:
+        return replace(work, payload=_LONG_PAYLOAD, payload_id=None) if plan.own_payload else work
+
+    wanted = Wanted(job_id, "ops", "it came late", own, plan.beside, client_key, "same")
+
+    def call(process: Process) -> None:
+        asked = asking.asked_before(process.ports, wanted) or asking.ask_for_run(process.ports, wanted)
+        world.checks.ledger.accepted.setdefault(asked.key.ref, world.kernel.now_ms)
+        world.seen["run asked for" if asked.is_new else "run asked for before"] += 1
+
+    request(world, call, again=True)
 
 
 def cancel_run(world: World) -> None:

@@ -24,6 +24,7 @@ _FAULTS = (
 )
 _WORKERS = (
     *("worker session", "worker session ended", "worker session gave runs up", "real job done", "lambda batch"),
+    *("odd_answer", "late_call", "slow_answer", "real job went on", "real job ended without its lease"),
     *("worker's api call failed", "worker met a bad message", "pushed", "push.breaker_opened_total"),
     *("payload kept apart", "unsafe started", "runs.unsafe_not_repeated_total", "retried by its class"),
 )
@@ -34,6 +35,7 @@ _READERS = (
     *("fired under skip", "item overlap", "item pending -> buffered", "item buffered -> pending"),
     *("2 wait", "3 wait", "item buffer_full"),
     *("item buffered -> skipped", "released by the one that ended the holder", "released by a look"),
+    *("run asked for", "run asked for before", "told Held"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )
 

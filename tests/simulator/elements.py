@@ -160,8 +160,8 @@ def with_buffers(rng: Random, shape: Shape) -> Shape:
             return rng.choice((BUFFER_ONE, BUFFER_ALL, BUFFER_ONE, SKIP)) if policy == SKIP else policy
 
         changes = tuple(replace(one, overlap=instead(one.overlap)) for one in job.changes)
-        bounds = {"buffer_max": rng.choice((0, 2, 3)), "buffer_age_s": rng.choice((0, 0, 20, 90))}
-        return replace(job, overlap=instead(job.overlap), changes=changes, **bounds)
+        most, age_s = rng.choice((0, 2, 3)), rng.choice((0, 0, 20, 90))
+        return replace(job, overlap=instead(job.overlap), changes=changes, buffer_max=most, buffer_age_s=age_s)
 
     return replace(_each_job(shape, waiting), elements=shape.elements | {BUFFERS})
 

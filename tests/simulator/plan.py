@@ -75,6 +75,8 @@ def _plan_clients(world: World) -> None:
 
 def _plan_changes(world: World, job: JobPlan, job_id: str) -> None:
     at = world.kernel.at
+    for number, run in enumerate(job.runs):
+        at(run.at_ms, partial(clients.run_by_hand, world, job_id, run, f"by-hand-{number}"))
     for change in job.changes:
         at(change.at_ms, partial(clients.change_job, world, job, change))
     for pause in job.pauses:

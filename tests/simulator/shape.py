@@ -46,6 +46,7 @@ _CATCH_UPS = (
     CatchUp("all", max_lateness_s=90),
     CatchUp("latest", max_lateness_s=30),
 )
+_BY_HAND_SEEDS = 0.25
 _LIMITED_SEEDS = 0.3
 _RESOURCES = (Resource("db", 2), Resource("db", 3), Resource("api", 4))
 _AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
@@ -91,6 +92,15 @@ class PausePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run of a job that somebody asks for. `beside`: whatever else runs of it; `own_payload`: one for it alone."""
+
+    at_ms: int
+    beside: bool
+    own_payload: bool
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
     """A job that is created, perhaps again, deleted, and perhaps created once more; meanwhile changed and paused."""
 
@@ -107,6 +117,7 @@ class JobPlan:
     overlap: str = ALLOW
     buffer_max: int = 0
     buffer_age_s: int = 0
+    runs: tuple[RunPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +149,21 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
-    return with_buffers(Random(f"buffers of {start_ms}"), shape)
+    shape = with_buffers(Random(f"buffers of {start_ms}"), shape)
+    return _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
+
+
+def _with_runs_by_hand(rng: Random, shape: Shape) -> Shape:
+    """In some seeds people run jobs by hand, most of them just beside an occurrence."""
+    if rng.random() >= _BY_HAND_SEEDS:
+        return shape
+
+    def run(job: JobPlan) -> RunPlan:
+        at_ms = _close_to_an_occurrence(rng, min(job.create_at_ms), shape.start_ms + shape.safety_ms)
+        return RunPlan(at_ms, rng.random() < 0.25, rng.random() < 0.3)
+
+    jobs = (replace(job, runs=tuple(run(job) for _ in range(rng.choice((0, 1, 2, 4))))) for job in shape.jobs)
+    return replace(shape, jobs=tuple(jobs))
 
 
 def _plain_shape(rng: Random, start_ms: int) -> Shape:

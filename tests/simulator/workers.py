@@ -8,29 +8,25 @@ stop is relied on no more: it may stand still in its last call for long, and ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from tests.simulator.api import SimApi
-from tests.simulator.elements import BROKEN, FLAKY, LEASED_POOL, NEW_HANDLER
-from tests.simulator.threads import Event, SimWorkerClock, strike, wait
+from tests.simulator.elements import LEASED_POOL
+from tests.simulator.team_code import make_app
+from tests.simulator.threads import Event, SimWorkerClock, strike
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.keys import parse_ref
 from tickwork.core.ledger.queues import ready_queue
-from tickwork.core.ledger.tables import TIMERS
 from tickwork.testing.process import Process
 from tickwork.testing.queue import Message, SimReceiver
-from tickwork.testing.violation import Violation
-from tickwork.worker.app import App
-from tickwork.worker.context import Context, FailPermanently, LeaseLost, RetryLater
 from tickwork.worker.lambdas import lambda_handler
 from tickwork.worker.process import Worker, WorkerOptions
-from tickwork.worker.sources import LeaseSource, Source, SqsSource
+from tickwork.worker.sources import QUEUE_THREADS, LeaseSource, Source, SqsSource
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -41,31 +37,12 @@ _SHORT_LIVES_S = (1, 3, 8, 20)
 _GRACES_S = (0, 2, 30, 130)
 _CLEAN_UPS_S = (0.2, 5.0)
 """The shorter one is less than a step of a job: some do not stop in it."""
-_HAS_NEW_SHARE = 0.5
 _LOOK_MS = 20 * SECOND_MS
-_STEP_MS = 1_500
-_SLOW_SHARE = 0.15
-"""Of the jobs: they take longer than a lease."""
-_STUBBORN_SHARE = 0.3
-"""Of the jobs: when they are told that their lease is lost, they come to an end as if nothing was."""
-_FAILS_SHARE, _PERMANENT_SHARE = 0.2, 0.03
 _LAMBDA_MS = (25_000, 25_000, 100_000)
 """What a function may take: longer than the lease that a message asks for, sometimes."""
-_LAMBDA_SPARE_MS = 3_000 + 10_000
-"""What it keeps for its report, and what a slow answer of a start may have cost: it says how much of the lease is left
-when it is given, and is trusted from when it was asked for."""
 _LEASE_S, _LEASE_WAIT_S = 30, 5
-
-
-class Flaky(Exception):
-    """A failure that may pass."""
-
-
-class Broken(Exception):
-    """A failure that may not."""
-
-
-assert (Flaky.__name__, Broken.__name__) == (FLAKY, BROKEN)
+_FREE_MS = 1_500
+"""For so long a thread has been free that was to tell the queue something."""
 
 
 class Session:
@@ -94,12 +71,14 @@ class Session:
         app = make_app(world)
         source = self._source(process, stopping, app.names)
         api: Any = SimApi(world)
+        world.checks.handling.names[process] = frozenset(app.names)
         self._worker = Worker(app, source, api, options, stopping, SimWorkerClock())
         is_short = world.faults.strikes(world.rng, "sigterm")
         life_ms = choice(_SHORT_LIVES_S if is_short else _LIVES_S) * SECOND_MS
         world.kernel.at(world.kernel.now_ms + life_ms, self._stop)
         world.kernel.at(world.kernel.now_ms + _LOOK_MS, self._look)
         clean = self._worker.run()
+        world.checks.duties.is_over(process)
         world.seen["worker session ended" if clean else "worker session gave runs up"] += 1
         process.end()  # the command line ends the process here, whatever its threads are at
 
@@ -118,6 +97,7 @@ class Session:
                 handlers=handlers,
             )
         sqs: Any = SimSqsClient(self._world, process, ready_queue(self._pool))
+        self._world.checks.handling.clients[process] = sqs
         return SqsSource(
             queue_url=self._pool,
             sqs=sqs,
@@ -139,6 +119,7 @@ class Session:
         """A signal handler runs in the worker's process, by its clock."""
         worker = self._worker
         if worker is not None:
+            self._world.checks.duties.stops(self.process)
             worker.stop()
 
     def _look(self) -> None:
@@ -159,77 +140,6 @@ def call_somebody(world: World, pool: str) -> None:
         world.sessions[pool] = Session(world, pool)
 
 
-def make_app(world: World, ends_ms: int = 0) -> App:
-    """The team's code: it takes its time, looks whether it has to stop, and sometimes fails. `ends_ms`: of the function
-    that it runs in."""
-    app = App()
-
-    @app.job("job")
-    def job(ctx: Context) -> None:
-        rng = world.apart
-        if not isinstance(ctx.payload, dict) or ctx.payload.get("n") != 1:
-            world.fail(Violation("payload", f"{ctx.run_id} got {ctx.payload!r}"))
-        _check_fence(world, ctx)
-        slow = world.faults.strikes(world.rng, "slow_worker") or (not world.faults.off and rng.random() < _SLOW_SHARE)
-        left_ms = rng.choice((30_000, 90_000, 160_000)) if slow else rng.randint(20, 2_500)
-        is_stubborn = rng.random() < _STUBBORN_SHARE
-        try:
-            while left_ms > 0:
-                _step(world, ctx, ends_ms, min(left_ms, _STEP_MS))
-                left_ms -= _STEP_MS
-                world.checks.workers.works((ctx.run_id, ctx.token))
-        except LeaseLost:
-            if not is_stubborn:
-                raise
-            world.seen["real job ended without its lease"] += 1
-            return
-        drawn = rng.random()
-        if world.faults.off or drawn >= _FAILS_SHARE:
-            world.seen["real job done"] += 1
-            return
-        if drawn < _PERMANENT_SHARE:
-            world.checks.workers.gave_up.add((ctx.run_id, ctx.token))
-            raise FailPermanently("it is broken for good")
-        if drawn < _PERMANENT_SHARE * 2:
-            raise RetryLater("not now", after_s=rng.choice((1, 20)))
-        raise Flaky("it may pass") if drawn < _FAILS_SHARE / 2 else Broken("it broke")
-
-    if world.faults.off or world.apart.random() < _HAS_NEW_SHARE:
-        app.job(NEW_HANDLER)(job)
-    return app
-
-
-def _step(world: World, ctx: Context, ends_ms: int, takes_ms: int) -> None:
-    """Some of a job's work: a signal strikes it in its midst. Nothing beats in a function: its lease must last as long
-    as it does, or what takes longer is never done."""
-    try:
-        wait([], takes_ms / 1_000)
-        ctx.check()
-    except LeaseLost:
-        world.checks.workers.was_stopped((ctx.run_id, ctx.token))
-        items = [item for item in world.tables.items(TIMERS) if "token" in item and _run_id(item) == ctx.run_id]
-        # It was limited, or is another's by now: then it may have been, of which the run says nothing any more.
-        limited = any(item.get("stop_at_ms") or item["token"] > ctx.token for item in items)
-        limited |= any(item["status"] != "running" for item in items)  # it was ended for the time it took
-        # What is left of a lease counts from when it was asked for.
-        limited |= "slow_answer" in world.classes or world.checks.workers.was_slow((ctx.run_id, ctx.token))
-        if world.kernel.now_ms + _LAMBDA_SPARE_MS < ends_ms and not limited:
-            what = f"{ctx.run_id} was stopped for its lease {ends_ms - world.kernel.now_ms} ms before its function ends"
-            world.fail(Violation("bounded-attempts", what))
-        raise
-
-
-def _run_id(item: dict[str, Any]) -> str:
-    return parse_ref(f"{item['pk']}|{item['sk']}").run_id
-
-
-def _check_fence(world: World, ctx: Context) -> None:
-    """Fences are compared as text: that of any later attempt is greater (W10)."""
-    later = [replace(ctx, token=ctx.token + more).fence for more in (1, 9, 90, 900)]
-    if sorted({ctx.fence, *later}) != [ctx.fence, *later]:
-        world.fail(Violation("one-owner-effect", f"the fences of {ctx.run_id} are out of order: {ctx.fence}, {later}"))
-
-
 type Entry = dict[str, Any]
 
 
@@ -239,6 +149,14 @@ class SimSqsClient:
     def __init__(self, world: World, process: Process, queue: str) -> None:
         self._world, self._process, self._name = world, process, queue
         self._queue = process.world.queues[queue]
+        self._calls = 0
+        self._busy_ms = 0
+        self._received: dict[int, str] = {}
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a thread was free for what had to be told."""
+        return self._calls < QUEUE_THREADS and self._world.kernel.now_ms - self._busy_ms > _FREE_MS
 
     def receive_message(
         self,
@@ -255,6 +173,9 @@ class SimSqsClient:
             lambda: receiver.receive(self._name, limit=MaxNumberOfMessages, wait_s=WaitTimeSeconds, hide_s=hide_s),
         )
         strike()
+        for message in found:
+            self._received[int(message.receipt)] = message.body
+            self._world.checks.handling.received(self._process, int(message.receipt), message.body)
         return {
             "Messages": [
                 {
@@ -267,6 +188,8 @@ class SimSqsClient:
         }
 
     def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        for body in self._bodies(Entries):
+            self._world.checks.handling.drops(self._process, body)
         return self._batch("DeleteMessageBatch", Entries, lambda entry: self._delete(int(entry["ReceiptHandle"])))
 
     def _delete(self, number: int) -> None:
@@ -278,7 +201,13 @@ class SimSqsClient:
         def show(entry: dict[str, Any]) -> None:
             self._queue.delay(int(entry["ReceiptHandle"]), entry["VisibilityTimeout"] * SECOND_MS)
 
+        for entry, body in zip(Entries, self._bodies(Entries), strict=True):
+            self._world.checks.handling.shows(self._process, body, entry["VisibilityTimeout"])
         return self._batch("ChangeMessageVisibilityBatch", Entries, show)
+
+    def _bodies(self, entries: Sequence[dict[str, Any]]) -> list[str]:
+        """What stood in the messages, as they were received."""
+        return [self._received.get(int(entry["ReceiptHandle"]), "") for entry in entries]
 
     def change_message_visibility(self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> None:  # noqa: N803
         def effect() -> None:
@@ -305,10 +234,22 @@ class SimSqsClient:
         }
 
     def _try[T](self, verb: str, call: Callable[[], T]) -> T:
+        with nullcontext() if verb == "ReceiveMessage" else self.at_work():
+            try:
+                return call()
+            except WorldError as error:
+                raise ClientError({"Error": {"Code": "RequestThrottled"}}, verb) from error
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A thread that tells the queue something is at it."""
+        self._calls += 1
         try:
-            return call()
-        except WorldError as error:
-            raise ClientError({"Error": {"Code": "RequestThrottled"}}, verb) from error
+            yield
+        finally:
+            if self._calls >= QUEUE_THREADS:
+                self._busy_ms = self._world.kernel.now_ms
+            self._calls -= 1
 
 
 def invoke_lambda(world: World, messages: list[Message]) -> None:

@@ -63,6 +63,7 @@ MATRIX: Mapping[str, Grant] = {
     "change_job": Grant(OWNERS, _JOB, names_calendars=True),
     "pause_job": Grant(OPERATORS, _JOB),
     "resume_job": Grant(OPERATORS, _JOB),
+    "run_job": Grant(OPERATORS, _JOB),
     "next_occurrences": Grant(READERS, _JOB),
     "job_runs": Grant(READERS, _JOB),
     "preview_schedule": Grant(READERS, _BODY, names_calendars=True),
@@ -102,6 +103,10 @@ MATRIX: Mapping[str, Grant] = {
     "get_pool": Grant(READERS, _TEAM),
     "list_pools": Grant(READERS, _TEAM),
     "delete_pool": Grant(OWNERS, _TEAM),
+    "get_defaults": Grant(READERS, Place("nowhere")),
+    "publish_defaults": Grant(PLATFORM, Place("nowhere")),
+    "plan_defaults": Grant(PLATFORM, Place("nowhere")),
+    "roll_out_defaults": Grant(PLATFORM, Place("nowhere")),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

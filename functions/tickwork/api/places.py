@@ -11,10 +11,11 @@ from tickwork.core.access.actors import Actor
 from tickwork.core.errors import CallerError, InvalidField
 from tickwork.core.ids import parse_one_shot_name, split_job_id
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.kinds import is_own
 from tickwork.flows.runs import naming
 from tickwork.ports import Ports
 
-RUN_NAMES = "a timer's id, team:name@2026-12-01T02:00:00Z (the nominal time), or a `ref`"
+RUN_NAMES = "a timer's id, team:name@2026-12-01T02:00:00Z (the nominal time; then ~ and its kind, if any), or a `ref`"
 """How a run may be named, in every call and command."""
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -36,7 +37,8 @@ def run_named(ports: Ports, text: str, field: str, job_id: str = "") -> LedgerKe
         return naming.run_of_ref(ports, key_of(text, field))
     if _RUN_ID.fullmatch(text):
         return _by_run_id(ports, text, field, job_id)
-    named, at, instant = text.partition("@")
+    named, at, when = text.partition("@")
+    instant, tilde, kind = when.partition("~")
     if ":" not in named:
         raise InvalidField(f"{text[:80]!r} does not name a run", field=field, remedy=f"give {RUN_NAMES}")
     _, name = split_job_id(named, field)
@@ -46,7 +48,9 @@ def run_named(ports: Ports, text: str, field: str, job_id: str = "") -> LedgerKe
             field=field,
             remedy=f"add @ and the nominal time, as in {named[:80]}@2026-12-01T02:00:00Z",
         )
-    return naming.find_run(ports, named, instant_of(instant, field) if at else None)
+    if tilde and not is_own(kind):
+        raise InvalidField(f"{text[:80]!r} does not name a run", field=field, remedy=f"give {RUN_NAMES}")
+    return naming.find_run(ports, named, instant_of(instant, field) if at else None, kind)
 
 
 def _by_run_id(ports: Ports, run_id: str, field: str, job_id: str) -> LedgerKey:

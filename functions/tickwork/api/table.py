@@ -10,7 +10,9 @@ from tickwork.api import service
 from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.dead_letters import routes as dead_letters
+from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
+from tickwork.api.jobs import running
 from tickwork.api.keys import routes as keys
 from tickwork.api.pools import routes as pools
 from tickwork.api.routing import Table, checked
@@ -21,7 +23,7 @@ from tickwork.api.wall import covered
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
-    "jobs": jobs.ROUTES,
+    "jobs": (*jobs.ROUTES, *running.ROUTES),
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,
     "runs": runs.ROUTES,
@@ -31,6 +33,7 @@ CHAPTERS: dict[str, Table] = {
     "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
+    "defaults": defaults.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

@@ -87,6 +87,9 @@ _JOB = (
     ),
     click.option("--buffer-max", type=int, help="With --overlap buffer_all: how many wait [100]."),
     click.option("--buffer-age", "buffer_age_s", type=int, help="With --overlap buffer_all: for how many seconds."),
+    click.option(
+        "--defaults-version", type=int, metavar="N", help="The platform's defaults to go by [what is rolled out]."
+    ),
     click.option("--catch-up-last", "last", type=int, metavar="N", help="With --catch-up last: how many."),
     click.option(
         "--max-lateness", "max_lateness_s", type=int, help="Seconds after which an occurrence is missed for good."
@@ -96,7 +99,7 @@ _JOB = (
 
 _PLAIN_FIELDS = (
     *("lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
-    *("tolerance_s", "exact_reason", "overlap", "buffer_max", "buffer_age_s"),
+    *("tolerance_s", "exact_reason", "overlap", "buffer_max", "buffer_age_s", "defaults_version"),
 )
 
 

@@ -14,6 +14,7 @@ from tickwork.cli.audit_commands import audit_group
 from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
+from tickwork.cli.defaults_commands import defaults_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
@@ -89,6 +90,7 @@ for command in (
     audit_group,
     teams_group,
     pools_group,
+    defaults_group,
     next_command,
     cost_command,
     worker_command,

@@ -76,7 +76,7 @@ def show(run: str, job_id: str | None, api: str | None, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    found["overlong"] = _overlong(found)
+    found["overlong"], found["asked_by"] = _overlong(found), _asked_for(found)
     show_facts({name: found[field] for name, field in FACTS.items() if found.get(field) is not None})
     if found["attempts"]:
         show_table(found["attempts"], ATTEMPT_COLUMNS, "")
@@ -128,6 +128,12 @@ def _overlong(run: Row) -> str | None:
     return f"for {timedelta(seconds=found['running_s'])}; usual: {usual}"
 
 
+def _asked_for(run: Row) -> str | None:
+    """Who has asked for a run, and why."""
+    asked = run.get("asked_for")
+    return f"by {asked['by']}: {asked['reason']}" if asked else None
+
+
 def _outcome(run: Row) -> str:
     if run.get("overlong"):
         return f"{run['status']} ({_overlong(run)})"
@@ -143,9 +149,11 @@ RUN_COLUMNS = {
     "ATTEMPT": lambda run: run["attempt"] or None,
     "OUTCOME": _outcome,
     "RUN ID": lambda run: run["run_id"],
+    "ASKED FOR": _asked_for,
 }
 FACTS = {
     "run": "occurrence",
+    "asked for": "asked_by",
     "run_id": "run_id",
     "ref": "ref",
     "status": "status",

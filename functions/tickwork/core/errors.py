@@ -109,6 +109,14 @@ def check_replaced(what: str, standing: int | None, version: int | None) -> None
         )
 
 
+class Held(CallerError):
+    """Something keeps a run from being made now: another run holds its job, or a calendar excludes the time."""
+
+    status = 409
+    title = "Something holds it up"
+    slug = "held"
+
+
 class TooLate(CallerError):
     """The run has started or ended; it cannot be changed any more."""
 

@@ -57,9 +57,11 @@ def parse_one_shot_name(name: str) -> tuple[str, int, int, str] | None:
     return cell, int(shard), int(second), unique
 
 
-def run_id_of(job_id: str, scheduled_at_ms: int) -> str:
-    """128 bits, the same on every attempt (spec 1): 64 would be expected to collide within a year."""
-    return hashlib.sha256(f"{job_id}|{iso(scheduled_at_ms)}".encode()).hexdigest()[:32]
+def run_id_of(job_id: str, scheduled_at_ms: int, kind: str = "") -> str:
+    """128 bits, the same on every attempt (spec 1): 64 would be expected to collide within a year. `kind`: of a run
+    that somebody asked for; a scheduled one appends nothing."""
+    tail = f"|{kind}" if kind else ""
+    return hashlib.sha256(f"{job_id}|{iso(scheduled_at_ms)}{tail}".encode()).hexdigest()[:32]
 
 
 def stable_hash(text: str) -> int:

@@ -66,6 +66,8 @@ CLASSES_ALONE: dict[str, tuple[float, float]] = {
     "sigterm": (0.3, 1.0),
     "hot_spot": (0.1, 0.7),
     "slow_answer": (0.05, 0.4),
+    "odd_answer": (0.02, 0.2),
+    "late_call": (0.05, 0.3),
 }
 """Classes that are drawn each by itself, from the seed: whether one is on changes no other draw."""
 CALL_FAULTS = ("crash_before", "crash_after", "pause_before", "pause_after", "throttle")

@@ -105,7 +105,11 @@ class Completer:
         """Report until each outcome was accepted or refused, or its lease is gone."""
         left = self._held(batch)
         while left:
-            left = self._held(self._send_once(left))
+            try:
+                left = self._send_once(left)
+            except Exception:
+                log.exception("complete failed")  # as above: nothing that is amiss here loses an outcome
+            left = self._held(left)
             if left:
                 self._clock.wait(self._hurry, PAUSE_S)
 

@@ -13,6 +13,9 @@ from typing import Any
 
 from tickwork.core.errors import TickworkError
 
+SCHEDULED = "scheduled"
+"""The kind of a run of which its message says none."""
+
 
 class FailPermanently(Exception):
     """Raise it from a job when no retry can help: the run is dead-lettered at once."""
@@ -89,7 +92,8 @@ class Context:
     `run_id` is the same on every attempt: use it as the idempotency key of every side effect. `token` grows with
     every attempt: pass it on where a side effect can be fenced (`tickwork.worker.fencing`). `scheduled_at` is the
     nominal time, `fire_at` the effective one (after jitter); both are aware datetimes in UTC. `traceparent` is the
-    W3C trace context of whoever created the run, when there was one.
+    W3C trace context of whoever created the run, when there was one. `kind` is `manual` for a run that somebody asked
+    for; `occurrence_id` is the `run_id` of the scheduled run of the same nominal time, and is that of a scheduled one.
     """
 
     run_id: str
@@ -102,6 +106,8 @@ class Context:
     previous_at: datetime | None = None
     next_at: datetime | None = None
     traceparent: str | None = None
+    kind: str = SCHEDULED
+    occurrence_id: str = ""
     _stop: StopFlag = field(default_factory=StopFlag, repr=False, compare=False)
 
     @property

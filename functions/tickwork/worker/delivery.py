@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from tickwork.worker.context import Context, StopFlag
+from tickwork.worker.context import SCHEDULED, Context, StopFlag
 from tickwork.worker.stopping import Stoppable
 
 REQUIRED = frozenset({"ref", "run_id", "job_id", "scheduled_at", "fire_at", "handler"})
@@ -23,7 +23,7 @@ LEASE_S_DEFAULT = 60
 def occurrence_of(body: Mapping[str, Any]) -> str:
     """The run of a message as a person names it, and every command takes it: a timer's id, or job@time."""
     job_id = str(body["job_id"])
-    return job_id if "~" in job_id else f"{job_id}@{body['scheduled_at']}"
+    return str(body.get("occurrence") or (job_id if "~" in job_id else f"{job_id}@{body['scheduled_at']}"))
 
 
 class BadMessage(ValueError):
@@ -146,6 +146,8 @@ class Delivery:
             previous_at=_instant(self.body["previous_at"]) if self.body.get("previous_at") else None,
             next_at=_instant(self.body["next_at"]) if self.body.get("next_at") else None,
             traceparent=self.traceparent,
+            kind=str(self.body.get("kind", SCHEDULED)),
+            occurrence_id=str(self.body.get("occurrence_id", self.body["run_id"])),
             _stop=self.stop,
         )
 

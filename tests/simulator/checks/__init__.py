@@ -15,7 +15,9 @@ from tests.simulator.checks.audits import LedgerAuditChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.deadlines import DeadlineChecks
+from tests.simulator.checks.duties import DutyChecks
 from tests.simulator.checks.freezes import FreezeChecks
+from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
@@ -65,6 +67,8 @@ class Checks:
         self.audits = LedgerAuditChecks(world)
         self.sight = SightChecks(world)
         self.workers = WorkerChecks(world)
+        self.duties = DutyChecks(world)
+        self.handling = HandlingChecks(world)
         self.waiters = WaiterChecks(world)
         self.walks = WalkChecks(world)
 
@@ -77,6 +81,7 @@ class Checks:
                 self.slots.changed(process, before, after)
                 self.attempts.changed(process, before, after)
                 self.deadlines.changed(process, before, after)
+                self.duties.item_changed(before, after)
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
                 self.ticks.lease_changed(process, before, after)
@@ -114,15 +119,18 @@ class Checks:
         self.ledger.sent(process, message["ref"])
         self.ledger.told_what(process, message)
         self.waiters.sent(process, message)
+        self.duties.sent(message)
         self.rows.sent(process, message)
         if message["dispatched_by"] == "audit":
             self.ledger.woken(process, message["ref"])
+            self.audits.sent(process, message)
         self.cursors.sent(ref)
         self.cursors.trusted(process, message["dispatched_by"])
 
     def refused(self, body: str) -> None:
         """The queue will never take this message: it is set aside, alarmed, and the audit's."""
         message = json.loads(body)
+        self.audits.refused(message)
         self.cursors.sent(message.get("retry_ref") or message["ref"])
 
     def turned_away(self, process: Process, bodies: list[str]) -> None:

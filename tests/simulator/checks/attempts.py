@@ -24,6 +24,7 @@ _ASKED_S = 20
 _USED_UP = ("out of attempts", "lost", "timed_out")
 """Reasons of an end that say: no attempt was left."""
 _ROUND_MS = SECOND_MS
+_OF_AN_ATTEMPT = frozenset({"lease_until_ms", "claim", "stop_at_ms", "cancel_requested", "slots", "handed_back"})
 _PAYLOAD_LOST = "PayloadLost"
 """The error class of an attempt that the platform itself ends."""
 
@@ -38,6 +39,8 @@ class AttemptChecks:
             return
         ref = f"{after['pk']}|{after['sk']}"
         self._check_kind(process, ref, before, after)
+        self._check_over(process, ref, before, after)
+        self._check_bound(process, ref, before, after)
         policy = self._policy(after)
         if policy is None:
             return
@@ -66,6 +69,30 @@ class AttemptChecks:
     def _work(self, run: Item) -> dict[str, Any]:
         work = run.get("work") or self._world.work_of(run.get("job_id", ""))
         return work if isinstance(work, dict) else {}
+
+    def _check_over(self, process: Process, ref: str, before: Item, after: Item) -> None:
+        """Nothing of an attempt outlives it: what comes next is bound by none of it."""
+        left = sorted(_OF_AN_ATTEMPT & after.keys())
+        if before["status"] == "running" and after["status"] != "running" and left:
+            raise Violation("every-end-recorded", f"{process.name} ended an attempt of {ref}, and left its {left}")
+
+    def _check_bound(self, process: Process, ref: str, before: Item, after: Item) -> None:
+        """An attempt may take as long as its run's definition says, and no bound of another's (W13)."""
+        if after["status"] != "running" or after["token"] == before.get("token", 0):
+            return
+        if "work" not in after and self._policy(after) is None:
+            return
+        longest_s, stop_at_ms = self._work(after).get("max_duration_s", 0), after.get("stop_at_ms")
+        if not longest_s and stop_at_ms is None:
+            return
+        earliest_ms, latest_ms = (
+            process.earliest_ms() + longest_s * SECOND_MS,
+            process.latest_ms() + longest_s * SECOND_MS,
+        )
+        if not longest_s or stop_at_ms is None or not earliest_ms - _ROUND_MS <= stop_at_ms <= latest_ms + _ROUND_MS:
+            raise Violation(
+                "attempts", f"{process.name} began {ref} to stop at {stop_at_ms}, with {longest_s} s to take"
+            )
 
     def _check_allowed(self, process: Process, ref: str, after: Item, policy: dict[str, Any]) -> None:
         """No attempt beyond the policy's number."""

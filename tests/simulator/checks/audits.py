@@ -7,9 +7,9 @@ The audit is the net below every other promise: what it passes unseen, nobody lo
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tickwork.core.ledger.tables import PASSES
+from tickwork.core.ledger.tables import PASSES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _CURSORS = ("audited", "audited_hour", "audited_day")
 _MINUTE_S = 60
+_LAPSED_MS = 120_000
+"""Written out again: so long after its lease an attempt has neither a worker nor a message."""
 
 
 class LedgerAuditChecks:
@@ -26,6 +28,8 @@ class LedgerAuditChecks:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._woken: dict[Process, set[str]] = defaultdict(set)
+        self._refused: set[str] = set()
         self._read: dict[Process, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
 
     def read(self, process: Process, partition: str, first: str, last: str) -> None:
@@ -64,3 +68,33 @@ class LedgerAuditChecks:
         if forsaken:
             what = f"{process.name} moved {cursor} past {forsaken[0]}, which nobody has sent"
             raise Violation("every-end-recorded", what)
+        shards = set(process.ports.layout.shards_of(slice_no))
+        for item in self._world.tables.items(TIMERS):
+            if begin <= int(item["sk"][:10]) <= end and int(item["pk"].split("#")[1]) in shards:
+                self._check_woken(process, item)
+
+    def _check_woken(self, process: Process, item: Item) -> None:
+        """A run whose worker is gone for long, and with it its message, has been given a new one; one whose retry is
+        gone, its retry (F16)."""
+        ref, was_ms = f"{item['pk']}|{item['sk']}", process.began_true_ms
+        if self._world.checks.ledger.changed_ms.get(ref, was_ms) >= was_ms or not self._is_readable(item):
+            return
+        due_ms = process.earliest_ms() - 1_000
+        is_lapsed = item["status"] == "running" and item["lease_until_ms"] + _LAPSED_MS < due_ms
+        if is_lapsed and ref not in self._woken[process] | self._refused:
+            raise Violation("no-lost-timer", f"{process.name} passed {ref}, whose worker is gone, and woke nobody")
+
+    def _is_readable(self, item: Item) -> bool:
+        """Whether what it is to do can be known."""
+        if "work" in item:
+            return True
+        return item.get("job_id") not in self._world.garbled and bool(self._world.work_of(item.get("job_id", "")))
+
+    def sent(self, process: Process, message: dict[str, Any]) -> None:
+        """A message has left."""
+        if message["dispatched_by"] == "audit":
+            self._woken[process].add(message["ref"])
+
+    def refused(self, message: dict[str, Any]) -> None:
+        """The queue will never take it: that is told, and nobody can wake the run."""
+        self._refused.add(message["ref"])

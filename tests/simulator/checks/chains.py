@@ -4,8 +4,9 @@ moved by who may (one-owner-effect)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.oracle import occurrences
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import LedgerKey, slice_key
@@ -147,6 +148,8 @@ class ChainChecks:
         """After a transaction: the jobs it touched are whole."""
         touched: dict[str, Item | None] = {}
         for table, before, after in changes:
+            if table is TIMERS and is_by_hand((after or before or {}).get("sk", "")):
+                continue  # it is none of the chain
             if after is None or "job_id" not in after:
                 if table is TIMERS and before is not None and "job_id" in before:
                     self._items.pop((before["job_id"], before["scheduled_at_ms"]), None)
@@ -166,6 +169,8 @@ class ChainChecks:
             if before is not None and before["status"] == "active":
                 self._check_gap(process, before, job)
                 self._check_passed(before, job)
+            elif before is not None and before["status"] == "error":
+                self._check_unparked(process, before, job)
 
     def ended_as_next(self, changes: tuple[Change, ...]) -> set[str]:
         """The occurrences that ended as their job's next: never passed by firing, so nobody may send them."""
@@ -178,6 +183,7 @@ class ChainChecks:
             f"{after['pk']}|{after['sk']}"
             for table, _, after in changes
             if table is TIMERS and after is not None and (after.get("job_id"), after.get("scheduled_at_ms")) in nexts
+            if not is_by_hand(after["sk"])
         } - {f"{after['pk']}|{after['sk']}" for _, _, after in changes if after and after.get("status") == "pending"}
 
     def _check_fence(self, process: Process, before: Item) -> None:
@@ -252,12 +258,26 @@ class ChainChecks:
         if all(wrong):
             raise wrong[0] or AssertionError
 
+    def _check_unparked(self, process: Process, before: Item, after: Item) -> None:
+        """A job that goes on after it was parked goes on where it stood: what was due is fired or on record."""
+        if before["version"] != after["version"] or after["status"] != "active" or not before["fired_through_ms"]:
+            return
+        if "calendars" in self._spec_of(after):  # what a calendar left out is neither late nor missed
+            return
+        resumed = before | {"next_scheduled_at_ms": before["fired_through_ms"]}
+        if (wrong := self._wrong_gap(resumed, after, {})) is not None:
+            raise wrong
+
     def _schedule_of(self, job: Item) -> Schedule:
-        """A job's schedule; of one that somebody has garbled, what it was before."""
+        return schedule_from_spec(self._spec_of(job))
+
+    def _spec_of(self, job: Item) -> dict[str, Any]:
+        """A job's schedule as it is stored; of one that somebody has garbled, what it was before."""
         try:
-            return schedule_from_spec(job["schedule"])
+            schedule_from_spec(job["schedule"])
         except ScheduleRefused:
-            return schedule_from_spec(self._world.garbled[job["job_id"]])
+            return self._world.garbled[job["job_id"]]
+        return dict(job["schedule"])
 
     def _wrong_gap(self, before: Item, after: Item, calendars: dict[str, Calendar]) -> Violation | None:
         """What is wrong with a step of the chain, by one version of its calendars."""
@@ -277,11 +297,12 @@ class ChainChecks:
 
     def _calendars_of(self, process: Process, job: Item) -> list[dict[str, Calendar]]:
         """The calendars of a job as they stood at any time since the process began: it may have read any of them."""
-        if "calendars" not in job["schedule"]:
+        spec = self._spec_of(job)
+        if "calendars" not in spec:
             return [{}]
         standing = self._calendars[job["team"]]
         ends_ms = [at_ms for at_ms, _ in standing[1:]] + [self._world.kernel.now_ms]
-        (name,) = job["schedule"]["calendars"]["exclude"]
+        (name,) = spec["calendars"]["exclude"]
         return [
             {name: calendar}
             for (_, calendar), end_ms in zip(standing, ends_ms, strict=True)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.simulator.checks.by_hand import is_by_hand
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import slice_key
 from tickwork.core.ledger.tables import JOBS, LEASES, SET_ASIDE, TIMERS
@@ -166,8 +167,10 @@ class CursorChecks:
 
     def answered(self, process: Process) -> None:
         for ref in sorted(process.owed):
-            is_unsent = ref in self._unsent[self._slice_of(ref)]
-            if is_unsent and not self._waits_to_be_mended(ref) and not self._is_looked_at(ref):
+            unsent, lease = self._unsent[self._slice_of(ref)].get(ref), self._lease(self._slice_of(ref))
+            if unsent is None or lease is None or self._waits_to_be_mended(ref) or self._is_looked_at(ref):
+                continue
+            if self._is_passed(unsent, lease):  # else a row has it, since it could not be fired
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
         process.owed.clear()
 
@@ -191,7 +194,8 @@ class CursorChecks:
         """Whether it is an occurrence of a job, and not its next any more."""
         _, team, name, nominal, *_ = ref.partition("|")[2].split("#")
         job = self._world.tables.standing(JOBS, {"job_id": f"{team}:{name}"})
-        return "retry" not in ref and job is not None and job["next_scheduled_at_ms"] != int(nominal) * SECOND_MS
+        is_of_chain = "retry" not in ref and not is_by_hand(ref)
+        return is_of_chain and job is not None and job["next_scheduled_at_ms"] != int(nominal) * SECOND_MS
 
     def _waits_to_be_mended(self, ref: str) -> bool:
         """Whether its job or a calendar of it cannot be read: asking again is no help, the audit parks it."""

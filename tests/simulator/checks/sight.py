@@ -39,8 +39,23 @@ class SightChecks:
             what = f"{process.name} passed {open_ones[0]} in its last audit, and left no row for it"
             raise Violation("every-end-recorded", what)
 
+    def _check_kept(self, process: Process, changes: tuple[Change, ...]) -> None:
+        """A row that takes the place of another is about the same wait: since when that is, and how often it could not
+        be finished, stays known."""
+        gone = {(was["pass"], was["bucket"]): was for was in _rows(changes, gone=True)}
+        for now in _rows(changes, gone=False):
+            was = gone.get((now["pass"], now["bucket"]))
+            if was is None:
+                continue
+            if now["since_s"] != was["since_s"]:
+                late_s = now["since_s"] - was["since_s"]
+                raise Violation("every-end-recorded", f"{process.name} forgot {late_s} s of what {was} waits for")
+            if now["tries"] not in (0, was["tries"] + 1):
+                raise Violation("every-end-recorded", f"{process.name} forgot the tries of {was}: {now['tries']}")
+
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """A row is closed only when all that it is about has ended, or the last audit is still to come there."""
+        self._check_kept(process, changes)
         standing = {(row["pass"], row["bucket"]) for row in self._world.tables.items(PASSES) if "bucket" in row}
         for table, was, now in changes:
             if table is not PASSES or was is None or now is not None or "bucket" not in was:
@@ -92,3 +107,9 @@ class SightChecks:
             raise Violation("no-lost-timer", f"{process.name} gave {ref} up, which had waited for {waited_ms} ms")
         if not str(run.get("reason", "")).startswith("no worker"):
             raise Violation("every-end-recorded", f"{process.name} gave {ref} up: {run.get('reason')}")
+
+
+def _rows(changes: tuple[Change, ...], *, gone: bool) -> list[Item]:
+    """The rows of open buckets that went, or came, in a transaction."""
+    found = [was if gone else now for table, was, now in changes if table is PASSES and (was is None) != (now is None)]
+    return [row for row in found if row is not None and "bucket" in row]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
 from tickwork.core.instants import SECOND_MS
@@ -34,8 +35,8 @@ class SkipChecks:
     def started(self, process: Process, ref: str, run: Item) -> None:
         """A first attempt has started: nobody had been told that it would not."""
         job_id, scheduled_at_ms = run.get("job_id"), run.get("scheduled_at_ms", 0)
-        if job_id is None or run["attempt"] != 1:
-            return
+        if job_id is None or run["attempt"] != 1 or is_by_hand(ref):
+            return  # what somebody asks for runs, whatever its job is paused for
         why = ""
         if self._told.is_surely_paused(job_id, scheduled_at_ms, self._slack_ms):
             why = "its job's pause was acknowledged before it was due"

@@ -52,6 +52,8 @@ class _Work:
 
     claims: list[_Claim] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
+    passed: dict[int, int] = field(default_factory=dict)
+    """By slice a second that passed before anybody had looked at it."""
 
 
 class TickChecks:
@@ -99,6 +101,15 @@ class TickChecks:
         }
         found = {place: second for place, second in found.items() if first <= second <= after["ticking"]}
         self._work[process].claims.append(_Claim(slice_no, found))
+        self._work[process].passed[slice_no] = self._passed_unseen(process, slice_no, before)
+
+    def _passed_unseen(self, process: Process, slice_no: int, lease: Item) -> int:
+        """A second of something pending that has come before any ticker had looked at it; 0: there is none."""
+        shards = set(process.ports.layout.shards_of(slice_no))
+        low, high = max(lease["ticked"], lease["done"]), process.earliest_ms() // SECOND_MS - 2
+        items = (item for item in self._world.tables.items(TIMERS) if item["status"] == "pending")
+        seconds = [int(item["sk"][:10]) for item in items if int(item["pk"].split("#")[1]) in shards]
+        return min((second for second in seconds if low < second <= high), default=0)
 
     def _check_issued(self, process: Process, slice_no: int) -> None:
         """Issued up to here: what it was to find has its tick, or (its shard could not be read) one soon after."""
@@ -128,10 +139,19 @@ class TickChecks:
                 if claim.is_issued:
                     self._check_claim(process, claim, 0)
             self._check_slices(process)
+            self._check_woken(process)
         if _has_failed(process):
             return  # it is made up for by the next minute's
         for one in unsent:
             self._check_brought(process, one)
+
+    def _check_woken(self, process: Process) -> None:
+        """What came before any ticker had looked at it does not wait for the end of a minute."""
+        for slice_no, second in self._work[process].passed.items():
+            within_s = process.latest_ms() // SECOND_MS + 1 - second
+            if second and not self._has_tick(slice_no, second, within_s):
+                what = f"{process.name} came after {second} of slice {slice_no}, and woke no window for it"
+                raise Violation("bounded-lag", what)
 
     def _check_slices(self, process: Process) -> None:
         """No slice was left out: this ticker, or another one meanwhile, has announced that it looks ahead."""
@@ -150,7 +170,8 @@ class TickChecks:
             return
         if self._world.checks.rows.may_step(lease["slice"], unsent.ref):
             return  # its chain's step is tried again, and sees to it then
-        if unsent.second <= lease["ticked"] and not self._has_tick(slice_no, unsent.second):
+        unread_s = _UNREAD_EVERY_S if self._world.seen["ticker_slice_failed"] else 0  # then that ticker sees to it
+        if unsent.second <= lease["ticked"] and not self._has_tick(slice_no, unsent.second, unread_s):
             raise Violation("bounded-lag", f"{process.name} answered, and {unsent.ref} has no tick")
 
     # --- what becomes of ticks --------------------------------------------------------------------------------
@@ -163,6 +184,7 @@ class TickChecks:
         and one that has come once more is another scanner's."""
         if not again and not _has_failed(process):
             self._check_tries(process)
+            self._check_goes_on(process)
         for message in messages:
             tick = self._read(message.body)
             if tick is None:
@@ -201,6 +223,18 @@ class TickChecks:
             late_s = max(0, process.latest_ms() // SECOND_MS + 1 - second)
             if second and is_mine and not self._has_tick(_number(lease), second, late_s):
                 raise Violation("isolation", f"{process.name}: the next try of {slice_id}, at {second}, has no tick")
+
+    def _check_goes_on(self, process: Process) -> None:
+        """A window that leaves some of a backlog has called the next one (F8)."""
+        for slice_id, token in self._work[process].taken.items():
+            lease = self._world.tables.standing(LEASES, {"slice": slice_id}) or {}
+            if lease.get("token") != token or not lease["late_until"]:
+                continue
+            first = min(lease["done"], process.earliest_ms() // SECOND_MS) + 1
+            if not self._has_tick(_number(lease), first, process.latest_ms() // SECOND_MS + 2 - first):
+                raise Violation(
+                    "bounded-lag", f"{process.name} left a backlog of {slice_id}, and no tick goes on with it"
+                )
 
     def _check_hidden(self, process: Process, message: Message, second: int) -> None:
         """It comes when it is due, or soon."""

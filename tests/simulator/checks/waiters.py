@@ -32,6 +32,7 @@ class WaiterChecks:
         self._changed: dict[str, deque[tuple[int, Process]]] = defaultdict(lambda: deque(maxlen=_CHANGES_KEPT))
         self._freed: dict[Process, dict[str, int]] = defaultdict(dict)
         self._woke: dict[Process, set[str]] = defaultdict(set)
+        self._waits_since_ms: dict[Process, dict[str, int]] = defaultdict(dict)
         self._cleared: dict[Process, set[str]] = defaultdict(set)
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
@@ -48,6 +49,8 @@ class WaiterChecks:
                 self._freed[process].pop(resource, None)  # a call of many has taken the slot again, or waits for it
             if now is not None and now.get("woken_at_ms"):
                 self._woke[process].add(resource)
+            if was is None and now is not None and "ref" in now:
+                self._waits_since_ms[process][resource] = self._world.kernel.now_ms
             if was is not None and now is None and "ref" in was:
                 self._cleared[process].add(resource)
                 self._check_left(process, was)
@@ -97,7 +100,8 @@ class WaiterChecks:
             return
         ((name, limit),) = resources.items()
         resource = f"{sk.split('#')[1]}#{name}"
-        if resource in self._freed[process] or self._was_changed(process, resource, asked_ms):
+        since_ms = max(asked_ms, self._waits_since_ms[process].get(resource, 0))  # who takes a place looks once more
+        if resource in self._freed[process] or self._was_changed(process, resource, since_ms):
             return  # what it has freed itself may be for others
         if resource in self._woke[process] | self._cleared[process]:
             return  # a place that was left over stood before it, and is gone now: it has called itself

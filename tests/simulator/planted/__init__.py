@@ -17,6 +17,7 @@ from tests.simulator.planted import (
     versions,
     watched,
     window,
+    working,
 )
 from tests.simulator.planted.bug import Bug, Patch
 
@@ -36,6 +37,7 @@ PLANTED = (
     *watched.BUGS,
     *overlaps.BUGS,
     *buffers.BUGS,
+    *working.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

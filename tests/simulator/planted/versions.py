@@ -16,12 +16,12 @@ from tickwork.flows.dispatch import stepping
 from tickwork.flows.ledger.versions import Versions
 
 
-def _as_it_stands(_: Versions, job: Job | None, __: Any) -> Work | None:
-    return job.work if job else None
+def _as_it_stands(_: Versions, job: Job | None, __: Any) -> Job | None:
+    return job
 
 
 def _every_run_takes_what_stands() -> Sequence[Patch]:
-    return [(Versions, "work_fired", _as_it_stands)]
+    return [(Versions, "fired_by", _as_it_stands)]
 
 
 def _repeated_window_takes_what_stands() -> Sequence[Patch]:

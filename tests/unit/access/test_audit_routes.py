@@ -17,6 +17,7 @@ NO_ENTRY: Mapping[str, str] = {
     "create_timer": "its record says who created it",
     "cancel_timer": "its record says who cancelled it",
     "preview_schedule": "it changes nothing",
+    "plan_defaults": "it changes nothing",
 }
 CHANGING = [route for route in ROUTES if route.method != "GET"]
 

@@ -127,6 +127,8 @@ def test_an_operator_pauses_resumes_cancels_and_replays_and_defines_nothing() ->
     may = {route.name for route in ROUTES if "operator" in MATRIX[route.name].roles}
     assert {"pause_job", "resume_job", "cancel_runs", "cancel_timer", "replay_dead_letters"} <= may
     for route in ROUTES:
+        if route.name == "run_job":
+            continue  # of one run, and for owners: test_a_payload_of_its_own_is_given_by_owners
         if route.name in may and route.name != "preview_schedule":  # which keeps nothing
             assert not DEFINES & set(route.body.model_fields), route.name
     stage = Stage()

@@ -126,6 +126,7 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "change_job": {"version": 1, "lease_s": 90},
         "pause_job": {"reason": "a release"},
         "resume_job": {},
+        "run_job": {"reason": "the file came late"},
         "preview_schedule": {"schedule": SCHEDULE, "team": team},
         "create_timer": timer,
         "create_timers": {"timers": [timer]},
@@ -145,6 +146,9 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "test_routes": {},
         "put_team": {"contact": "bob", "version": 1},
         "adopt_teams": {"contact": "ann"},
+        "publish_defaults": {"edition": 0, "reason": "a try", "tolerance_s": 60},
+        "plan_defaults": {"version": 1, "percent": 10},
+        "roll_out_defaults": {"edition": 0, "version": 1, "percent": 10, "reason": "a try"},
     }
     path = route.path
     for part in route.at:

@@ -165,6 +165,18 @@ def test_cancelling_works_until_the_start_and_not_after(api: ApiUnderTest, ports
     assert (status, problem["type"]) == (409, "urn:tickwork:problem:too-late")
 
 
+@pytest.mark.parametrize(
+    ("delay_s", "due"), [(5, "00:00:06"), (5.0004, "00:00:06"), (5.8, "00:00:07"), (0.2, "00:00:01")]
+)
+def test_a_delay_that_is_asked_for_amid_a_second_is_over_no_sooner(
+    api: ApiUnderTest, ports: Ports, delay_s: float, due: str
+) -> None:
+    assert isinstance(ports.clock, FakeClock)
+    ports.clock.at_ms += 300
+    status, timer = create_timer(api, delay_s=delay_s)
+    assert (status, timer["fire_at"]) == (201, f"2026-10-30T{due}Z")
+
+
 def test_a_client_key_makes_creation_idempotent(api: ApiUnderTest, ports: Ports) -> None:
     status, first = create_timer(api, client_key="order-1")
     move(ports, 2)
@@ -380,9 +392,10 @@ def test_an_occurrence_that_another_run_holds_up_is_skipped_and_says_by_which(ap
     assert changed["overlap"] == "skip", "what a change leaves out stays"
     _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": None})
     assert changed["overlap"] == "skip", "that is the default"
-    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})
-    assert (changed["overlap"], changed["version"]) == ("allow", 3)
-    assert api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "allow"})[1]["version"] == 3, "a repeat"
+    assert changed["version"] == 3, "and follows it from now on, which it did not"
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 3, "overlap": "allow"})
+    assert (changed["overlap"], changed["version"]) == ("allow", 4)
+    assert api.call("PATCH", "/jobs/payments:rates", {"version": 3, "overlap": "allow"})[1]["version"] == 4, "a repeat"
 
 
 def test_a_change_of_the_policy_says_what_it_waits_for_and_a_preview_what_holds(

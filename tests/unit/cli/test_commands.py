@@ -211,3 +211,17 @@ def test_the_key_in_the_environment_is_who_calls(url: str) -> None:
         main, ["jobs", "list", "--team", "payments"], env=environ | {"TICKWORK_API_KEY": "tw_x"}
     )
     assert (broken.exit_code, "no API key" in broken.stderr) == (2, True)
+
+
+def test_a_job_is_run_by_hand(url: str) -> None:
+    run(url, "jobs", "create", "payments:nightly", "--cron", "0 2 * * *", "--pool", "payments")
+    asked = ("jobs", "run", "payments:nightly", "--reason", "late", "--payload", '{"day": 1}', "--client-key", "k1")
+    found = run(url, *asked, "--beside", "--json")
+    shown = json.loads(found.stdout)
+    assert (shown["kind"], shown["asked_for"]) == (
+        "manual",
+        {"by": "local", "reason": "late", "overlap": "allow"},
+    )
+    assert "asked for before" in run(url, *asked, "--beside").stdout
+    assert "by local: late" in run(url, "runs", "show", shown["occurrence"]).stdout
+    assert "by local: late" in run(url, "runs", "list", "--job", "payments:nightly").stdout

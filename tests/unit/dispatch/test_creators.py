@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.worlds import NOW_S, WORK, create_job, create_timer, make_world, sent_refs
+from tests.support.worlds import NOW_S, WORK, create_job, create_timer, every, make_world, move, sent_refs
 from tickwork.core.errors import Throttled, Unsent
 from tickwork.core.ledger.tables import CALENDARS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Anyway, Put, Update
-from tickwork.flows.dispatch.creating import follow_up
+from tickwork.flows.dispatch.creating import fire_overdue, follow_up, read_pending
 from tickwork.flows.runs.timers import NewTimer, create_timers
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
@@ -127,3 +127,38 @@ def test_a_job_whose_calendars_cannot_be_read_keeps_no_other_jobs_chain_from_goi
         follow_up(replace(ports, store=NoCalendars(tables)), keys)
     assert sum("#plain#" in ref for ref in sent_refs(ports)) >= 3, "all that was passed of it"
     assert not any("#stuck#" in ref for ref in sent_refs(ports))
+
+
+class AwayForAWhile(OneShardAway):
+    """As that, but only so many times."""
+
+    def __init__(self, inner: MemoryStore, shard: str, times: int) -> None:
+        super().__init__(inner, shard)
+        self._times = times
+
+    def get_many(self, table: Any, keys: Any) -> Any:
+        try:
+            return super().get_many(table, keys)
+        except Throttled:
+            self._times -= 1
+            if self._times < 0:
+                return self._inner.get_many(table, keys)
+            raise
+
+
+def test_what_one_round_could_not_read_is_owed_whatever_the_rounds_after_it_come_to() -> None:
+    """Its item may lie behind the cursor, and whoever is told that all is well sees to it no more."""
+    ports, tables = make_world(Layout(shards=2, slices=1))
+    keys = [create_job(ports, every(5), name=f"job-{n}").next_key("main") for n in range(6)]
+    due = read_pending(ports, [key for key in keys if key is not None])
+    assert {run.key.shard for run in due} == {0, 1}
+    move(ports, 12)
+    cursors = {"closing": NOW_S + 12, "done": NOW_S + 12}
+    tables.commit([Update(LEASES, {"slice": "main#0000"}, Anyway("set up"), set=cursors)])
+    away = replace(
+        ports, store=AwayForAWhile(tables, "main#0001", times=2)
+    )  # in the one read, and in that of its shard
+    with pytest.raises(Throttled):
+        fire_overdue(away, due, "audit")
+    sent = [ref.split("#")[1] for ref in sent_refs(ports)]
+    assert sent.count("0000") > len([run for run in due if run.key.shard == 0]), "the others have gone on"

@@ -441,3 +441,14 @@ def test_an_index_that_is_behind_leaves_the_job_until_it_shows_what_was_fired(wo
     assert isinstance(holdings(world.ports, [job])[job_id], Unheard)
     world.store.query_index = query_index  # type: ignore[method-assign]
     assert skipped(world, world.until_due(job_id)) == held_by(first, "pending")
+
+
+def test_an_old_run_is_waited_for_also_where_the_index_comes_in_short_pages(world: World) -> None:
+    job_id = job_of(world, ALLOW)
+    first, *others = (world.until_due(job_id) for _ in range(8))
+    for key in others:
+        succeeded(world, key)
+    changed_to(world, job_id, SKIP)
+    query_index = world.store.query_index
+    world.store.query_index = lambda *which, **how: query_index(*which, **{**how, "limit": 1})  # type: ignore[method-assign]
+    assert skipped(world, world.until_due(job_id)) == held_by(first, "pending")

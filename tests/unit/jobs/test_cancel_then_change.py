@@ -94,6 +94,15 @@ def test_what_was_cancelled_stays_so_whatever_the_schedule_becomes(api: ApiUnder
     assert (cancelled, "cancelled") in [(at, status) for at, status, _ in runs(api)]
 
 
+def test_of_two_that_were_cancelled_in_a_row_a_change_brings_back_none(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api, schedule=HOURLY, tolerance_s=0, exact_reason="the test counts")
+    assert len(sent(ports, 3_660, 60)) == 1
+    cancelled = [cancel_next(api), cancel_next(api)]
+    assert cancelled == ["2026-10-30T02:00:00Z", "2026-10-30T03:00:00Z"]
+    assert change(api, version=1, tolerance_s=7)["next"]["scheduled_at"] == "2026-10-30T04:00:00Z"
+    assert sent(ports, 4 * 3_600, 60) == ["2026-10-30T01:00:00Z", "2026-10-30T04:00:00Z", "2026-10-30T05:00:00Z"]
+
+
 def test_a_pause_and_a_reconciler_bring_back_no_cancelled_occurrence(api: ApiUnderTest, ports: Ports) -> None:
     api.call("PUT", "/calendars/payments:holidays", {"dates": ["2026-12-25"]})
     create_job(api, schedule=HOURLY | {"calendars": {"exclude": ["holidays"]}})

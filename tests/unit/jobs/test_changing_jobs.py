@@ -12,6 +12,7 @@ from tests.unit.api.test_hostile_requests import cursor
 from tests.unit.api.test_jobs_and_timers import create_job, move, ready, start, windows
 from tests.unit.jobs.test_certificates import CERTIFICATE
 from tickwork.core.errors import OutcomeUnknown
+from tickwork.core.jobs.pauses import PAUSES_KEPT_MAX
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Committed, Refused, Write
 from tickwork.flows.audit.reconciling import reconcile
@@ -429,6 +430,21 @@ def test_what_was_due_before_the_pause_runs_and_what_it_covered_stays_skipped(ap
         windows(ports)
     due = [message["scheduled_at"][-9:-1] for message in ready(ports)]
     assert due == ["00:00:10", "00:00:40"]
+
+
+def test_of_more_pauses_than_are_kept_the_last_one_holds(api: ApiUnderTest, ports: Ports) -> None:
+    create_job(api, schedule=HOURLY)
+    for number in range(PAUSES_KEPT_MAX):
+        pause(api, reason=f"the {number}th")
+        move(ports, 10)
+        api.call("POST", f"{JOB}/resume", {"by": "ann"})
+        move(ports, 10)
+    last = pause(api, reason="the last")
+    assert (last["status"], len(last["pauses"])) == ("paused", PAUSES_KEPT_MAX)
+    move(ports, 3_600)
+    windows(ports)
+    assert ready(ports) == []
+    assert runs(api)[-1] == ("2026-10-30T01:00:00Z", "skipped", "paused by local (ops@example.org): the last")
 
 
 def test_a_pause_by_other_words_replaces_the_one_in_force_and_the_same_again_is_a_no_op(api: ApiUnderTest) -> None:

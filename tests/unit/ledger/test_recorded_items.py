@@ -152,14 +152,25 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         handed_back=7,
         held_by={"run_id": "a", "occurrence": "shop:x@2026-12-01T00:00:00Z", "status": "running"},
         interrupted=2,
+        beside=True,
         released_at_ms=9,
         behind="main#0000#30000000|1800000000#shop#x#1800000000",
         definition=3,
+        defaults=2,
         stands_for=Stands(64, 1_024, "02931"),
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{
             name: name
-            for name in ("claim", "worker", "dispatched_by", "reason", "cancel_requested", "created_by", "cancelled_by")
+            for name in (
+                "claim",
+                "worker",
+                "dispatched_by",
+                "reason",
+                "cancel_requested",
+                "created_by",
+                "cancelled_by",
+                "because",
+            )
         },
     )
     assert all(value for value in items.values_of(run).values()), "a field was added: give it a value here"

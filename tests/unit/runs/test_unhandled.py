@@ -16,6 +16,7 @@ from tickwork.core.ledger.work import Work
 from tickwork.flows.audit import mending
 from tickwork.flows.audit.repairs import Repairs
 from tickwork.flows.runs import timers
+from tickwork.flows.runs.pulling import Asking, lease_runs
 from tickwork.ports import OutMessage, Ports, ready_queue
 
 
@@ -53,6 +54,16 @@ def test_a_run_is_left_to_a_worker_that_has_its_handler_untouched(world: World, 
     world.after(5)
     (run,) = lease(api, "other", "job")["runs"]
     assert (run["attempt"], run["token"]) == (1, 1)
+
+
+def test_another_teams_run_is_not_hidden_from_that_teams_workers(
+    world: World, api: ApiUnderTest, queue: WorldQueue
+) -> None:
+    world.timer()
+    world.scan()
+    asking = Asking("w1", 5, None, 0, frozenset({"other"}), lambda team: team == "somebody-else")
+    lease_runs(world.ports, "default", asking)
+    assert "runs.unhandled_total" not in world.signals.counts
 
 
 def test_old_workers_do_not_pass_it_round(world: World, api: ApiUnderTest, queue: WorldQueue) -> None:

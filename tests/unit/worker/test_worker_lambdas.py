@@ -126,6 +126,15 @@ def test_a_complete_that_found_none_while_its_lease_held_leaves_it_too(
     assert len(api.of("/runs:complete")) > 1
 
 
+def test_an_outcome_is_told_again_whatever_went_wrong_with_its_report(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tickwork.worker.completing.PAUSE_S", 0.0)
+    api.fail["/runs:complete"] = [ValueError("what nobody has foreseen"), None]
+    assert failed(api, message()) == []
+    assert len(api.of("/runs:complete")) == 2
+
+
 def test_a_run_refused_at_its_end_is_done_with_only_when_told_so(api: FakeApi) -> None:
     api.answers["/runs:complete"] = lambda entry: {"accepted": False, "reason": "x", "discard": entry["ref"] == "ref-b"}
     assert failed(api, message("a"), message("b")) == ["0"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
 
@@ -12,6 +13,15 @@ class CatchUpShown(TypedDict):
     policy: str
     last: NotRequired[int]
     max_lateness_s: NotRequired[int]
+
+
+class PoliciesShown(TypedDict):
+    """Where each policy comes from: `own`, or `default@2`, that version of the platform's defaults."""
+
+    retry_policy: str
+    tolerance_s: str
+    overlap: str
+    catch_up: str
 
 
 class NextShown(TypedDict):
@@ -70,6 +80,10 @@ class JobShown(WorkShown):
     buffer_age_s: NotRequired[int]
     """With `buffer_all`: how many wait at most, and how long."""
     buffered: NotRequired[BufferedShown]
+    policies: PoliciesShown
+    """What is shown of each is in force from the occurrence on that is planned next."""
+    defaults_version: NotRequired[int]
+    """The version of the platform's defaults that it has pinned."""
     created_at: Moment
     next: NextShown | None
     last: LastShown | None
@@ -164,6 +178,12 @@ class OccurrenceShown(TypedDict):
     """What moved it, or that it will be skipped."""
     start_by: NotRequired[Second]
     """Of a job with `start_within_s`: started later than this, it ends as expired."""
+
+
+class AskedRun(RunShown):
+    """A run that was asked for, and whether this call has made it."""
+
+    created: bool
 
 
 class PreviewAnswer(TypedDict):

@@ -10,6 +10,7 @@ from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Text, whole_
 from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
+from tickwork.core.jobs.defaults import VERSIONS_MAX
 from tickwork.core.jobs.overlap import BUFFERED_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
 
@@ -40,13 +41,17 @@ class JobIn(WorkIn):
     """With `buffer_all`: how many are kept back at most, those beyond are skipped; 0: 100."""
     buffer_age_s: int | None = Field(default=None, ge=0, le=PERIOD_S_MAX)
     """With `buffer_all`: what has waited for longer is skipped; 0: no bound."""
+    defaults_version: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
+    """Which version of the platform's defaults it goes by in what it does not say; when left out, the one that is
+    rolled out for it."""
 
 
 class JobChangeIn(Body):
     """A change of a job: the version it was read at, and the fields that change. What is left out stays as it is, also
     inside `retry_policy`, `catch_up` and `target` (one that names a pool or a URL replaces the old one); null gives a
-    field its default again. The whole is then checked as `JobIn`. What an answer shows as `***masked***` is left alone
-    when it is sent back in its place. A mark of `secret_fields` is taken away only with a payload sent whole."""
+    field its default again, the one that is in force for the job. The whole is then checked as `JobIn`. What an answer
+    shows as `***masked***` is left alone when it is sent back in its place. A mark of `secret_fields` is taken away
+    only with a payload sent whole."""
 
     version: int = Field(ge=1, le=10**9)
     schedule: dict[str, Any] | None = None
@@ -68,6 +73,7 @@ class JobChangeIn(Body):
     overlap: Any = None
     buffer_max: Any = None
     buffer_age_s: Any = None
+    defaults_version: Any = None
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, but the version."""
@@ -87,6 +93,25 @@ class PauseIn(Body):
 class ResumeIn(Body):
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
+
+
+class RunNowIn(Body):
+    """Run a job now, beside its schedule."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=160)]
+    """Why; the run's history shows it."""
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+    payload: Any = Field(default=None, repr=False)
+    """For this run alone, instead of the job's (owners only). Left out: the job's."""
+    overlap: Literal["allow"] | None = None
+    """`allow`: beside whatever else runs of the job. Left out: as the job says, and it then holds the job."""
+    client_key: Text | None = None
+    """What you call this request: repeated with it, it is answered with the first run."""
+
+    @property
+    def has_payload(self) -> bool:
+        return "payload" in self.model_fields_set
 
 
 class PreviewIn(Body):

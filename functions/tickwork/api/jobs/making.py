@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints
 
@@ -16,8 +16,22 @@ from tickwork.api.places import fields_under
 from tickwork.api.work import as_asked, work_of
 from tickwork.core.access.pools import as_meant
 from tickwork.core.errors import BadSchedule, CallerError, InvalidField
+from tickwork.core.jobs.defaults import (
+    BUILT_IN,
+    CATCH_UP,
+    DEFAULTS,
+    OVERLAP,
+    POLICIES,
+    RETRY,
+    TOLERANCE,
+    following,
+    noted,
+    overlap_by,
+    policies_of,
+    with_policies,
+)
 from tickwork.core.jobs.definitions import CatchUp, Job
-from tickwork.core.jobs.overlap import ALLOW, BUFFER_ALL, SKIP
+from tickwork.core.jobs.overlap import BUFFER_ALL
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import (
     Schedule,
@@ -34,7 +48,14 @@ def new_job(body: JobIn, layout: Layout, now_ms: int) -> tuple[NewJob, Schedule]
     """A job to register, and its schedule with the warnings to show."""
     with fields_under("schedule"):
         schedule = parse_schedule(body.schedule, now_ms=now_ms, job_id=f"{body.team}:{body.name}")
-    return _job_of(body, schedule.spec, work_of(body, layout, body.name)), schedule
+    said = {name for name in POLICIES if name in body.model_fields_set and getattr(body, name) is not None}
+    return _job_of(body, schedule.spec, work_of(body, layout, body.name), said), schedule
+
+
+def left_out(body: JobIn) -> tuple[str, ...]:
+    """What a request says nothing of, and an older version's job may have otherwise than a new one. What it has noted
+    as its own is no other content."""
+    return ("own_policies", "overlap") if body.overlap is None else ("own_policies",)
 
 
 def without_masks(body: JobIn, standing: Callable[[], Job | None]) -> JobIn:
@@ -62,7 +83,7 @@ def _meaning(body: JobIn, given: dict[str, Any]) -> dict[str, Any]:
         meant["target"] = {name: value for name, value in meant["target"].items() if name != "handler"}
     if body.tolerance_s is not None and body.tolerance_s == _default_tolerance_s(meant["schedule"]):
         del meant["tolerance_s"]
-    if body.overlap == _default_overlap(meant["schedule"]):
+    if body.overlap == overlap_by(DEFAULTS.versions[BUILT_IN], meant["schedule"]):
         del meant["overlap"]
     return meant
 
@@ -73,14 +94,6 @@ def _default_tolerance_s(spec: Mapping[str, Any]) -> int | None:
         return default_tolerance_s(schedule_from_spec(spec))
     except BadSchedule:
         return None
-
-
-def _default_overlap(spec: Mapping[str, Any]) -> str:
-    """What recurs is not begun beside itself, unless somebody says so. One that fires once has nothing beside it."""
-    try:
-        return SKIP if schedule_from_spec(spec).is_recurring else ALLOW
-    except BadSchedule:  # of a newer version
-        return SKIP
 
 
 def schedule_again(job: Job, spec: dict[str, Any] | None) -> Schedule | None:
@@ -103,8 +116,9 @@ OF_BUFFERS = ("buffer_max", "buffer_age_s")
 """What says how many wait, and how long, goes with the one policy that has several wait."""
 
 
-def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work) -> NewJob:
-    """`spec`: the schedule's normal form. It need not be one of this version where the tolerance is given."""
+def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work, said: Collection[str], base: int = BUILT_IN) -> NewJob:
+    """`spec`: the schedule's normal form. It need not be one of this version where the tolerance is given. `said`: the
+    policies that are its own; of the others it has those of the defaults' version `base`."""
     tolerance_s = body.tolerance_s
     if tolerance_s is None:
         tolerance_s = default_tolerance_s(schedule_from_spec(spec))
@@ -121,22 +135,24 @@ def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work) -> NewJob:
             remedy="say overlap 'buffer_all', or leave it out",
         )
     given = {name: value for name in PLAIN if (value := getattr(body, name)) is not None}
-    given.setdefault("overlap", _default_overlap(spec))
-    return NewJob(
+    given.setdefault("overlap", overlap_by(DEFAULTS.versions[min(base, BUILT_IN)], spec))
+    new = NewJob(
         schedule=spec,
         work=work,
         catch_up=CatchUp(**body.catch_up.model_dump()),
         fingerprint=asked_of(body).meaning,
+        defaults_pin=body.defaults_version,
         **given | {"tolerance_s": tolerance_s},
     )
+    return replace(new, own_policies=noted(new, said, base))
 
 
-def change_of(job: Job, given: dict[str, Any]) -> Fingerprints:
+def change_of(job: Job, seen: Job, given: dict[str, Any]) -> Fingerprints:
     """What tells a change from others, made of the job as it was or of the job as it changed it: what the request for
     the whole would be with its tolerance spelt out, and what it keeps without showing it. A time in it is not judged:
     it may have passed since the change was made. None for what makes no job of this one: it has not made it."""
     try:
-        body = validated(JobIn, _merged(_as_body(job), unmasked(given, job.work)))
+        body = _changed_body(job, seen, given)
     except (CallerError, Refused):
         return Fingerprints()
     schedule = schedule_meaning(body.schedule, job.job_id)
@@ -147,6 +163,13 @@ def change_of(job: Job, given: dict[str, Any]) -> Fingerprints:
     return asked_of(whole, *_kept(job, body, given), *overlap)
 
 
+def _changed_body(job: Job, seen: Job, given: dict[str, Any]) -> JobIn:
+    """The request for the whole. `seen`: the job by the defaults that are in force for it; what a change leaves out of
+    a policy stays as its owner has seen it there."""
+    as_seen = with_policies(job, seen, given.keys() & {RETRY, CATCH_UP})
+    return validated(JobIn, _merged(_as_body(as_seen), unmasked(given, job.work)))
+
+
 def _kept(job: Job, body: JobIn, given: dict[str, Any]) -> tuple[str | None, Mapping[str, str] | None]:
     """(payload kept apart, certificate) of the job that a change leaves as they are."""
     handler = PUSH_POOL if body.target.url else body.target.handler or job.name
@@ -155,11 +178,13 @@ def _kept(job: Job, body: JobIn, given: dict[str, Any]) -> tuple[str | None, Map
     return None if "payload" in given else job.work.payload_id, certified
 
 
-def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) -> tuple[NewJob, Schedule | None]:
+def changed_job(
+    job: Job, seen: Job, given: dict[str, Any], layout: Layout, now_ms: int
+) -> tuple[NewJob, Schedule | None]:
     """A registered job with the fields that a change gives, checked as a whole, and its schedule. A schedule that the
     change leaves alone is not read anew: its times may have passed, or it may be of a newer version (then None), and
     that is no fault of the change. One that it replaces need not be readable any more."""
-    body = validated(JobIn, _merged(_as_body(job), unmasked(given, job.work)))
+    body = _changed_body(job, seen, given)
     if "schedule" in given:
         schedule: Schedule | None = parse_schedule(body.schedule, now_ms=now_ms, job_id=job.job_id)
     else:
@@ -172,8 +197,20 @@ def changed_job(job: Job, given: dict[str, Any], layout: Layout, now_ms: int) ->
         _check_marks(job.work, work)
     if "unsafe_sign_off" not in given and work.is_unsafe:
         work = replace(work, sign_off=job.work.sign_off)
-    new = _job_of(body, job.schedule if schedule is None else schedule.spec, work)
-    return replace(new, fingerprint=change_of(job, given).meaning), schedule
+    said = ({*job.own_policies} | given.keys()) - {name for name, value in given.items() if value is None}
+    new = _job_of(body, job.schedule if schedule is None else schedule.spec, work, said, job.defaults_base)
+    new = _going_on_as_seen(new, job, seen, given)
+    return replace(new, fingerprint=change_of(job, seen, given).meaning), schedule
+
+
+def _going_on_as_seen(new: NewJob, job: Job, seen: Job, given: Mapping[str, Any]) -> NewJob:
+    """A policy that follows the defaults, and that a change gives as its owner has seen it, goes on following them: a
+    job that is sent back as it is shown says nothing new. To have them stay there is the pin."""
+    follows = following(job, job.defaults_base) & {name for name, value in given.items() if value is not None}
+    after, before = policies_of(new), policies_of(seen)
+    same = {name for name in follows if after[name] == before[name]}
+    own = tuple(name for name in new.own_policies if name not in same)
+    return replace(with_policies(new, job, same), own_policies=own)
 
 
 def _check_marks(before: Work, after: Work) -> None:
@@ -202,8 +239,10 @@ def _as_body(job: Job) -> dict[str, Any]:
     body |= {"schedule": dict(job.schedule), "catch_up": catch_up_shown(job.catch_up)}
     plain = {name: value for name in PLAIN if (value := getattr(job, name)) != ""}
     plain = {name: value for name, value in plain.items() if value or name not in OF_BUFFERS}
-    if job.tolerance_s == _default_tolerance_s(job.schedule):
-        plain.pop("tolerance_s", None)
+    if job.defaults_pin is not None:
+        plain["defaults_version"] = job.defaults_pin
+    for name in following(job, job.defaults_base) & {TOLERANCE, OVERLAP}:  # it follows the schedule, too
+        plain.pop(name, None)
     return body | plain
 
 

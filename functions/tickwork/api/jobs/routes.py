@@ -28,7 +28,7 @@ from tickwork.api.jobs.bodies import (
     PreviewIn,
     ResumeIn,
 )
-from tickwork.api.jobs.making import asked_of, change_of, changed_job, new_job, schedule_again, without_masks
+from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out, new_job, schedule_again, without_masks
 from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
@@ -66,7 +66,9 @@ from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
 from tickwork.flows.jobs import changing, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.jobs.rolling_out import check_pin
 from tickwork.flows.jobs.second_reading import second_reading
+from tickwork.flows.ledger.platform_defaults import as_seen
 from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import paging, unended
 from tickwork.flows.runs.unended import Unended
@@ -91,10 +93,10 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     registry.check_team(ports, body.team)
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     check_target(ports, body, new.work)
+    check_pin(ports, new.defaults_pin)
     near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
-        left_out = ("overlap",) if body.overlap is None else ()
-        job, is_new = registering.create_job(ports, new, left_out=left_out)
+        job, is_new = registering.create_job(ports, new, left_out=left_out(body))
     registry.note_unregistered(ports, [job.team])
     paging.page_owners(ports, {job.team: [*near, *(counting_jobs.near(ports, job.team) if is_new else ())]})
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
@@ -163,16 +165,18 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
     schedules: list[Schedule | None] = []
 
     def revise(job: Job) -> NewJob:
-        new, schedule = changed_job(job, given, ports.layout, ports.clock.now_ms())
+        new, schedule = changed_job(job, as_seen(ports, job), given, ports.layout, ports.clock.now_ms())
+        check_pin(ports, new.defaults_pin, job.defaults_pin)
         if new.work.pool != job.work.pool:  # what it aims at already goes on
             check_aim(ports, job.team, new.work.pool, (given.get("target") or {}).get("pool") or "")
         schedules[:] = [schedule]
         return new
 
+    def known_by(job: Job) -> tuple[str, ...]:
+        return change_of(job, as_seen(ports, job), given).all
+
     with fields_under("schedule", BadSchedule):
-        job = changing.update_job(
-            ports, call.path["job_id"], body.version, revise, lambda job: change_of(job, given).all
-        )
+        job = changing.update_job(ports, call.path["job_id"], body.version, revise, known_by)
     schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
     answer = _answer(call, job, _warnings(ports, given.get("schedule"), schedule))
     # A pause raises the version as well, and changes nothing that a job is defined by.
@@ -204,7 +208,7 @@ def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
 
 def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]:
     """Preview a job's occurrences, with what moves or skips them."""
-    job = registering.get_job(call.ports, call.path["job_id"])
+    job = as_seen(call.ports, registering.get_job(call.ports, call.path["job_id"]))
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
     job = replace(job, calendars=calendars_of(call.ports, call.actor, schedule, job.team))
@@ -243,6 +247,7 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
 
 
 def _view(call: Call[Any, Any], job: Job) -> JobShown:
+    job = as_seen(call.ports, job)
     return job_view(job, call.ports.clock.now_ms(), sees_payload=sees_payloads(call.ports, call.actor, job.team))
 
 

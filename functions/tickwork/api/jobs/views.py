@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import cast, get_type_hints
 
-from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown
+from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown, PoliciesShown
 from tickwork.api.masks import work_view
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.jobs.defaults import POLICIES, following
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
 from tickwork.core.jobs.overlap import BUFFER_ALL
 from tickwork.core.jobs.pauses import Pause, pause_in_force
@@ -37,12 +38,15 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
             **work_view(job.work, sees_payload=sees_payload),
             "tolerance_s": job.tolerance_s,
             "catch_up": catch_up_shown(job.catch_up),
+            "policies": policies_shown(job),
             "created_at": iso_ms(job.created_at_ms),
             "next": _next(job),
             "last": _last(job),
         },
     )
     view.update(cast("JobShown", {name: text for name in TEXTS if (text := getattr(job, name))}))
+    if job.defaults_pin is not None:
+        view["defaults_version"] = job.defaults_pin
     if job.pauses:
         view["pauses"] = [_pause(pause) for pause in job.pauses]
     if job.reason:
@@ -55,6 +59,13 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
         first, count = job.buffer.first, job.buffer.count
         view["buffered"] = {"run_id": first.run_id, "scheduled_at": iso(first.scheduled_at_ms), "count": count}
     return view
+
+
+def policies_shown(job: Job) -> PoliciesShown:
+    """Whose each policy is, of a job as it is by the defaults that it goes by."""
+    follows = following(job.as_stored(), job.defaults_base)
+    shown = {name: f"default@{job.goes_by}" if name in follows else "own" for name in POLICIES}
+    return cast("PoliciesShown", shown)
 
 
 def catch_up_shown(catch_up: CatchUp) -> CatchUpShown:

@@ -59,6 +59,15 @@ class HeldByShown(TypedDict):
     status: str
 
 
+class AskedForShown(TypedDict):
+    """Of a run that somebody asked for: who, and why."""
+
+    by: str
+    reason: str
+    overlap: NotRequired[Literal["allow"]]
+    """It was to run beside whatever else runs of its job: it holds none of them, and is held by none."""
+
+
 class RunShown(TypedDict):
     """What became of an occurrence, or is to become of it."""
 
@@ -67,7 +76,8 @@ class RunShown(TypedDict):
     ref: str
     """Where the run is: worker's calls name it by this."""
     occurrence: str
-    """The run as a person names it: a timer's id, or `job_id@scheduled_at`. Every call and command takes it."""
+    """The run as a person names it: a timer's id, or `job_id@scheduled_at`, and `~` with its kind where it has one.
+    Every call and command takes it."""
     job_id: str
     team: str
     scheduled_at: Second
@@ -94,8 +104,16 @@ class RunShown(TypedDict):
     """Why it is to stop, when that was asked for while it ran."""
     reason: str | None
     """Why it ended as it did."""
+    kind: NotRequired[str]
+    """`manual`: somebody has asked for it. A scheduled run and a timer have none."""
+    occurrence_id: NotRequired[str]
+    """Of one that has a kind: the `run_id` that the scheduled run of its nominal time has."""
+    asked_for: NotRequired[AskedForShown]
     start_by: NotRequired[Second]
     """By when its first attempt had to start; later, it ends as expired."""
+    defaults_version: NotRequired[int]
+    """The version of the platform's defaults that it goes by, from its first attempt to its last replay; left out: the
+    one that its job was registered by."""
     attempts: list[AttemptShown]
     overlong: NotRequired[OverlongShown]
     held_by: NotRequired[HeldByShown]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from tickwork.api.runs.answers import AttemptShown, PutOffShown, ReplayShown, RunShown, RunsPage
+from tickwork.api.runs.answers import AskedForShown, AttemptShown, PutOffShown, ReplayShown, RunShown, RunsPage
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
+from tickwork.core.ledger.kinds import word_of
 from tickwork.core.ledger.lifecycle import WAITING
+from tickwork.core.ledger.messages import occurrence_id_of
 from tickwork.core.ledger.records import Run
 from tickwork.flows.audit.history import RunView
 from tickwork.flows.ledger.merging import Shown
@@ -47,8 +49,12 @@ def run_view(view: RunView) -> RunShown:
         "reason": run.reason or None,
         "attempts": [_attempt(record) for record in run.attempts],
     }
+    if run.key.kind:
+        answer |= _asked_for(run)
     if run.start_by_ms:
         answer["start_by"] = iso(run.start_by_ms)
+    if run.defaults is not None:
+        answer["defaults_version"] = run.defaults
     if view.overlong:
         answer["overlong"] = {"running_s": view.overlong.running_s, "usual_s": view.overlong.usual_s}
     if run.held_by:
@@ -64,6 +70,15 @@ def run_view(view: RunView) -> RunShown:
     if run.replays:
         answer["replays"] = [_replay(record) for record in run.replays]
     return answer
+
+
+def _asked_for(run: Run) -> RunShown:
+    """What a run says beside the rest that somebody asked for."""
+    asked: AskedForShown = {"by": run.created_by, "reason": run.because}
+    if run.beside:
+        asked["overlap"] = "allow"
+    more = {"kind": word_of(run.key.kind), "occurrence_id": occurrence_id_of(run.key), "asked_for": asked}
+    return cast("RunShown", more)
 
 
 def _attempt(record: Any) -> AttemptShown:

@@ -105,6 +105,9 @@ class LeasedRun(TypedDict):
     lease_s: int
     dispatched_at_ms: int
     dispatched_by: str
+    kind: NotRequired[str]
+    occurrence: NotRequired[str]
+    occurrence_id: NotRequired[str]
     retry_ref: NotRequired[str]
     url: NotRequired[str]
     traceparent: NotRequired[str]

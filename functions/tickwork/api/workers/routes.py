@@ -44,6 +44,8 @@ from tickwork.core.access.pools import is_pool_id
 from tickwork.core.errors import InvalidField, NotFound
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.kinds import points
+from tickwork.core.ledger.messages import is_retry_of
 from tickwork.core.ledger.records import Run
 from tickwork.core.runs.attempts import HANDED_BACK, Declined, StartRequest
 from tickwork.flows.runs import isolating, pulling, worker_calls
@@ -208,8 +210,7 @@ def _key_of(one: BeatOneIn | CompleteOneIn | ReleaseOneIn | UnhandledOneIn, wher
 def _start_request(worker: str, one: StartOneIn, where: str) -> StartRequest:
     key = key_of(one.ref, f"{where}ref")
     retry = key_of(one.retry_ref, f"{where}retry_ref") if one.retry_ref else None
-    is_of_run = retry is None or (retry.job_id, retry.scheduled_at_ms) == (key.job_id, key.scheduled_at_ms)
-    if key.kind or not is_of_run or (retry is not None and not retry.kind):
+    if points(key.kind) or (retry is not None and not is_retry_of(retry, key)):
         raise InvalidField(
             "it does not belong to this run", field=f"{where}retry_ref", remedy="hand back the refs of the message"
         )

@@ -14,7 +14,8 @@ from tickwork.core.instants import ceil_to_second
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.overlap import OVERLAP, Buffer
 from tickwork.core.ledger import lifecycle
-from tickwork.core.ledger.keys import LOOK, LedgerKey, parse_ledger_key
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
+from tickwork.core.ledger.kinds import LOOK
 from tickwork.core.ledger.records import HeldBy, Look
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Absent, Is, Put, Update, Write, any_of

@@ -14,7 +14,7 @@ from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
-from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_FULL, HELD_UP, OVERLAP, Holder, Holding
+from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_FULL, HELD_UP, HOLDERS_MAX, OVERLAP, Holder, Holding
 from tickwork.core.jobs.pauses import pause_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import ended
@@ -199,11 +199,24 @@ def take_holder(job: Job, run: Run) -> Write:
     """What a replay of one of the job's runs writes, or asks, beside the run. Where runs may overlap, that they still
     may: a change of that either comes after it, and finds the run, or before it. Else the run becomes the one that
     holds the job, by the same compare-and-set by which the next one would fire. (No run holds it: that was read.)"""
-    if job.may_overlap:
-        return Check(JOBS, job.key(), Is("version", job.version))
-    changes = overlap.written((Holder(run.key, len(run.replays) + 1),)) | {"held_through_ms": job.fired_through_ms}
     unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
+    taken = Holder(run.key, len(run.replays) + 1)
+    if job.may_overlap and (job.holders or job.held_through_ms):
+        return _named_too(job, taken, unmoved)
+    if job.may_overlap:
+        nobody = overlap.as_read((), 0, job.buffer)
+        return Check(JOBS, job.key(), all_of(Is("version", job.version), *nobody))
+    changes = overlap.written((taken,))
+    changes |= {"held_through_ms": job.fired_through_ms} if job.fired_through_ms else {}
     return Update(JOBS, job.key(), unmoved, set=changes)
+
+
+def _named_too(job: Job, taken: Holder, unmoved: AllOf) -> Update:
+    """It may overlap, perhaps because the platform's defaults say so, and they may say another thing again: what the
+    job knows of its holders does not reach a run that is replayed meanwhile, so that it is named beside them."""
+    others = tuple(one for one in job.holders if one.key != taken.key)
+    gone = ("held_through_ms",) if len(others) >= HOLDERS_MAX and job.held_through_ms else ()  # all are looked for
+    return Update(JOBS, job.key(), unmoved, set=overlap.written((*others, taken)[-HOLDERS_MAX:]), remove=gone)
 
 
 def cancel_next(

@@ -51,6 +51,7 @@ def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: i
         writes.append(end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s))
     # The item says whether the definition limits its start, and by when: a change of that is a change of the item.
     same = (changed.is_guarded, changed.work.start_within_s) == (job.is_guarded, job.work.start_within_s)
+    same = same and changed.defaults_pin == job.defaults_pin  # what a pin says counts for the pending one, too
     if after is not None and (before != after or not same):
         writes.append(materialise(changed, after, now_ms))
     return tuple(writes)

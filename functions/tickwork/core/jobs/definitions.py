@@ -109,6 +109,10 @@ class Definition(Record):
     """Under `buffer_all`: how many wait; 0: as many as usual."""
     buffer_age_s: int = 0
     """Under `buffer_all`: how long one waits; 0: no bound."""
+    own_policies: tuple[str, ...] = ()
+    """Policies that it says, although they are as the platform's defaults were (`defaults`): they stay so."""
+    defaults_pin: int | None = None
+    """The version of the platform's defaults that it goes by, whatever is rolled out; None: by what is."""
 
     @property
     def job_id(self) -> str:
@@ -132,6 +136,15 @@ class Definition(Record):
             for one in (self, other)
         )
         return mine == theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """That a job does not stand as it is stored, but as it is by a version of the platform's defaults. `stored`: the
+    fields that differ, as they are stored."""
+
+    version: int
+    stored: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +182,13 @@ class Job(Definition):
     """The last nominal instant that `holders` knows of (`overlap`); 0: it knows of none."""
     buffer: Buffer | None = field(default=None, metadata={**spelled(BUFFER), KEPT: True})
     """What waits until the job is free."""
+    defaults_base: int = field(default=0, metadata={KEPT: True})
+    """The version of the platform's defaults by which it is stored: what it does where nothing else is rolled out."""
     planned_with: str = field(default="", metadata={"always": True})
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)
     """The calendars the schedule names, read beside the job; not stored with it."""
+    applied: Applied | None = field(default=None, compare=False, repr=False, metadata=NOT_STORED)
 
     @property
     def is_hard(self) -> bool:
@@ -183,6 +199,25 @@ class Job(Definition):
     def is_guarded(self) -> bool:
         """Whether the starts of its runs have to read the definition."""
         return self.work.is_guarded or self.is_hard
+
+    @property
+    def goes_by(self) -> int:
+        """The version of the platform's defaults by which it stands here."""
+        return self.defaults_base if self.applied is None else self.applied.version
+
+    def applying(self, version: int, **values: Any) -> Job:
+        """The job with fields as they are by a version of the platform's defaults. `retry` is its work's."""
+        mine = {name: self.work.retry if name == "retry" else getattr(self, name) for name in values}
+        stored = mine | dict(self.applied.stored if self.applied else {})
+        return replace(self._with(values), applied=Applied(version, stored))
+
+    def as_stored(self) -> Job:
+        """The job as it is by the version that it was registered by: so it is written, and no other way."""
+        return self if self.applied is None else replace(self._with(self.applied.stored), applied=None)
+
+    def _with(self, values: Mapping[str, Any]) -> Job:
+        own = {name: value for name, value in values.items() if name != "retry"}
+        return replace(self, **own, work=replace(self.work, retry=values.get("retry", self.work.retry)))
 
     def key(self) -> Item:
         return {"job_id": self.job_id}
@@ -200,7 +235,7 @@ class Job(Definition):
         return replace(self, **items.values_of(whole, Definition))
 
     def to_item(self) -> Item:
-        return items.written(self) | self.key()
+        return items.written(self.as_stored()) | self.key()
 
     @classmethod
     def from_item(cls, item: Item) -> Self:

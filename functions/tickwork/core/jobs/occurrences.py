@@ -118,10 +118,13 @@ def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
     """The pending item of a recurring job's occurrence. It has no time to live while it is pending.
 
     It carries whether the definition, or a hard calendar, limits its start, and by when it has to be started: a change
-    of the job that changes either writes its pending item anew, and one of a calendar marks it (`mark_hard`).
+    of the job that changes either writes its pending item anew, and one of a calendar marks it (`mark_hard`). And by
+    which version of the platform's defaults it is planned: what is rolled out later counts from the one after it.
     """
     start_by_ms = deadlines.start_by_ms(key, job.work)
     run = Run(key, created_at_ms=now_ms, guarded=job.is_guarded, start_by_ms=start_by_ms, hard=job.is_hard)
+    if job.goes_by != job.defaults_base:
+        run = replace(run, defaults=job.goes_by)
     return Put(TIMERS, run.to_item(), UNSTARTED)
 
 

@@ -119,8 +119,9 @@ def as_read(holders: tuple[Holder, ...], held_through_ms: int, buffer: Buffer | 
 
 def holds(item: Mapping[str, Any] | None, now_ms: int) -> bool:
     """Whether a run holds its job: dispatched, and not ended. One that is buffered was not; one that is to be cancelled
-    and whose lease has lapsed does not, for nobody begins it again; a record that is gone has ended."""
-    if item is None or item["status"] in lifecycle.ENDED or item["status"] == lifecycle.BUFFERED:
+    and whose lease has lapsed does not, for nobody begins it again; a record that is gone has ended; one that was asked
+    for beside the others says so itself."""
+    if item is None or item["status"] in (*lifecycle.ENDED, lifecycle.BUFFERED) or item.get("beside"):
         return False
     is_given_up = item["status"] == lifecycle.RUNNING and bool(item.get("cancel_requested"))
     return not (is_given_up and item["lease_until_ms"] + GIVEN_UP_AFTER_MS < now_ms)

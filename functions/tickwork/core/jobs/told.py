@@ -54,6 +54,7 @@ def _changes(before: Job | None, after: Job, now_ms: int) -> Changes:
 
 def told(job: Job, now_ms: int) -> Item:
     """A job in the words of the API."""
+    job = job.as_stored()
     stored = job.to_item()
     pause = pause_in_force(job.pauses, now_ms)
     said: Item = {name: value for name, value in stored.items() if name in _SAID} | _told_work(job.work)

@@ -82,7 +82,7 @@ def replaced(job: Job, payload_id: str | None, now_ms: int, retention_s: int) ->
     apart that the job has from now on; the one it had expires with its definition, unless it is the same."""
     expires_at_s = _expiry_s(now_ms, retention_s)
     row = JobVersion(
-        **items.values_of(job, Definition),
+        **items.values_of(job.as_stored(), Definition),
         since=job.defined_since,
         version=job.version,
         after_ms=job.earlier_through_ms,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger import kinds, lifecycle
 from tickwork.core.ledger.keys import LedgerKey, bad_end_of
 from tickwork.core.ledger.tables import BAD_ENDS, TIMERS
 from tickwork.core.ledger.writes import Is, Item, Missing, Update, all_of
@@ -36,7 +36,7 @@ def ended(key: LedgerKey, status: str, reason: str, now_ms: int, retention_s: in
 def _mark(key: LedgerKey, status: str, ended_at_ms: int) -> str:
     """The partition of the index that an end belongs to; '' for one that is in none."""
     withdrawn = status == lifecycle.CANCELLED and ended_at_ms < key.fire_at_ms
-    if status not in BAD or withdrawn or key.kind:
+    if status not in BAD or withdrawn or kinds.points(key.kind):
         return ""
     return bad_end_of(key.team, status, key.run_id)
 

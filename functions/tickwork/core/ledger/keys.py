@@ -3,7 +3,8 @@
 | item | table | partition key | sort key | written by | read by | bounded by |
 |---|---|---|---|---|---|---|
 | run of an occurrence | timers | `cell#shard#bucket` | `second#team#name#scheduled` | creators, scanner, workers' calls | scanner, ticker, audit, history | one minute of one shard |
-| retry of a run | timers | `cell#shard#bucket` | `second#team#name#scheduled#retry.N` | a failed attempt | scanner, audit | attempts of the run |
+| run that somebody asked for | timers | `cell#shard#bucket` | `second#team#name#scheduled#manual.UNIQUE` | API | as of an occurrence | the team's creates |
+| retry of a run | timers | `cell#shard#bucket` | the run's, at its own second, and `#retry.N`, or `.retry.N` behind a kind | a failed attempt | scanner, audit | attempts of the run |
 | look at a run that is buffered | timers | `cell#shard#bucket` | `second#team#name#scheduled#look` | whoever buffers it, or moves the look on | scanner, audit | one of a job |
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | lists of runs, dead letters, replay | time to live |
 | run that expired, was skipped, or cancelled when it was due | timers, index `by_dead_letter` | `team#status#spread` | `ended_at_ms` | whoever ends it; the audit, of an older version's | lists of runs | time to live |
@@ -27,7 +28,7 @@
 | what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
-| what the platform has turned on | teams | `@rules` | `unknown-teams-refused` | API | API (creations) | one |
+| what the platform has said | teams | `@rules` | `unknown-teams-refused`, `platform-defaults` | API | all that plan jobs | two |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
 | entry of the audit, about one thing | audit | `team:kind:name` | `begun_ms#number#start of its hash` | the change, in its transaction | lists, verification, seal | time to live |
@@ -53,21 +54,22 @@ from dataclasses import dataclass
 
 from tickwork.core.ids import job_id_of, parse_one_shot_name, run_id_of
 from tickwork.core.instants import SECOND_MS, iso, second_of
+from tickwork.core.ledger import kinds
 from tickwork.core.ledger.lifecycle import DEAD
 
 BUCKET_S = 60
 
 _REF = re.compile(
     r"([a-z0-9-]{1,20})#(\d{4})#(\d{8})\|"
-    r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})(?:#(retry\.\d{1,3}|look))?",
+    r"(\d{10})#([a-z0-9][a-z0-9._-]{0,62})#([a-z0-9][a-z0-9._~-]{0,90})#(\d{10})"
+    rf"(?:#(retry\.\d{{1,3}}|{kinds.LOOK}|{kinds.PATTERN}(?:\.retry\.\d{{1,3}})?))?",
     re.ASCII,
 )
-SCHEDULED, LOOK = "", "look"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerKey:
-    """Where a ledger item is, and all that its place says of it. `kind` is '', 'retry.N' or 'look'."""
+    """Where a ledger item is, and all that its place says of it. `kind`: '' for an occurrence (`kinds`)."""
 
     cell: str
     shard: int
@@ -75,7 +77,7 @@ class LedgerKey:
     team: str
     name: str
     scheduled_at_ms: int
-    kind: str = SCHEDULED
+    kind: str = ""
 
     @property
     def fire_second(self) -> int:
@@ -87,7 +89,7 @@ class LedgerKey:
 
     @property
     def run_id(self) -> str:
-        return run_id_of(self.job_id, self.scheduled_at_ms)
+        return run_id_of(self.job_id, self.scheduled_at_ms, kinds.own(self.kind))
 
     @property
     def pk(self) -> str:
@@ -106,9 +108,12 @@ class LedgerKey:
 
     @property
     def occurrence(self) -> str:
-        """The run as a person names it: a one-shot by its id, which says when it is due; a job's by its nominal time."""
-        is_one_shot = parse_one_shot_name(self.name) is not None
-        return self.job_id if is_one_shot else f"{self.job_id}@{iso(self.scheduled_at_ms)}"
+        """The run as a person names it: a one-shot by its id, which says when it is due; a job's by its nominal time,
+        and by its kind where it has one."""
+        if parse_one_shot_name(self.name) is not None:
+            return self.job_id
+        own = kinds.own(self.kind)
+        return f"{self.job_id}@{iso(self.scheduled_at_ms)}" + (f"~{own}" if own else "")
 
     def as_item(self) -> dict[str, object]:
         return {"pk": self.pk, "sk": self.sk}

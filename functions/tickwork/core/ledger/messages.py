@@ -10,7 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tickwork.core.ids import run_id_of
 from tickwork.core.instants import iso, parse_iso
+from tickwork.core.ledger import kinds
 from tickwork.core.ledger.keys import LedgerKey, parse_ref, slice_key
 from tickwork.core.ledger.work import Work
 from tickwork.core.texts import carriable
@@ -100,6 +102,9 @@ class ReadyMessage:
             "dispatched_at_ms": self.dispatched_at_ms,
             "dispatched_by": self.dispatched_by,
         }
+        if self.key.kind:
+            body |= {"kind": kinds.word_of(self.key.kind), "occurrence": self.key.occurrence}
+            body |= {"occurrence_id": occurrence_id_of(self.key)}
         if self.retry_ref:
             body["retry_ref"] = self.retry_ref
         if self.work.url:
@@ -121,11 +126,19 @@ def read_ready(text: str) -> dict[str, Any]:
     """A ready message as it travels. ValueError when it is none: its names and types are checked, its refs parsed."""
     body = _checked(_read_object(text, READY_CHARS_MAX), _READY)
     key = parse_ref(body["ref"])
-    if "retry_ref" in body:
-        retry = parse_ref(str(body["retry_ref"]))
-        if (retry.job_id, retry.scheduled_at_ms) != (key.job_id, key.scheduled_at_ms) or not retry.kind:
-            raise ValueError("retry_ref is not of this run")
+    if "retry_ref" in body and not is_retry_of(parse_ref(str(body["retry_ref"])), key):
+        raise ValueError("retry_ref is not of this run")
     return body
+
+
+def occurrence_id_of(key: LedgerKey) -> str:
+    """The run_id that the scheduled run of this nominal instant has."""
+    return run_id_of(key.job_id, key.scheduled_at_ms)
+
+
+def is_retry_of(retry: LedgerKey, run: LedgerKey) -> bool:
+    """Whether one key is that of a retry of the other's run."""
+    return kinds.is_retry(retry.kind) and (retry.job_id, retry.run_id) == (run.job_id, run.run_id)
 
 
 def ref_in(text: str) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, NotRequired, TypedDict
 
-from tickwork.core.ids import run_id_of
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import items, lifecycle
 from tickwork.core.ledger.items import Record, Spelling, spelled
-from tickwork.core.ledger.keys import LOOK, LedgerKey, parse_ledger_key, parse_ref
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
+from tickwork.core.ledger.kinds import LOOK
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
 
@@ -105,7 +105,7 @@ _STANDS = Spelling(("stands_for",), lambda one: {} if one is None else {"stands_
 class Run(Record):
     """A ledger item of an occurrence: the timer while it is pending, the record of its run ever after.
 
-    `work` is None for a recurring job's run (the definition is in `jobs`). `attempts` lists the attempts that
+    `work` is None for a recurring job's occurrence (the definition is in `jobs`). `attempts` lists the attempts that
     have ended; the current one, and a first one that succeeded, is in the fields of the run itself.
     """
 
@@ -150,7 +150,11 @@ class Run(Record):
     handed_back: int = 0
     """The token of the attempt whose worker had to stop and gave the run back. Of another token it says nothing."""
     created_by: str = ""
-    """Of a one-shot: the actor whose request has created it."""
+    """Of a one-shot, and of a run that somebody asked for: the actor whose request has created it."""
+    because: str = ""
+    """Why somebody has asked for it."""
+    beside: bool = False
+    """It was asked for beside whatever else runs of its job: it holds none of them, and is held by none."""
     cancelled_by: str = ""
     """Of a one-shot that was cancelled before it started: the actor whose request that was."""
     held_by: HeldBy | None = None
@@ -159,6 +163,8 @@ class Run(Record):
     """Of one that was buffered: when what had held it had ended, and it was dispatched."""
     behind: str = field(default="", metadata={"read": _ref})
     """Of one that is buffered, or was: the ref of the one that was buffered after it."""
+    defaults: int | None = None
+    """The version of the platform's defaults that it was planned by, and goes by; None: its job's own first one."""
     stands_for: Stands | None = field(default=None, metadata=spelled(_STANDS))
     """Of a one-shot: what it is counted for, until that is taken back."""
     interrupted: int = 0
@@ -166,11 +172,17 @@ class Run(Record):
 
     @property
     def run_id(self) -> str:
-        return run_id_of(self.key.job_id, self.key.scheduled_at_ms)
+        return self.key.run_id
 
     @property
     def is_recurring(self) -> bool:
+        """Whether it is an occurrence of its job's chain."""
         return self.work is None
+
+    @property
+    def is_of_job(self) -> bool:
+        """Whether it is a run of a registered job: an occurrence, or one that somebody asked for."""
+        return self.work is None or bool(self.key.kind)
 
     @property
     def start_within_s(self) -> int:
@@ -208,9 +220,9 @@ class Run(Record):
         return bool(self.token) and self.handed_back == self.token
 
     def to_item(self) -> Item:
-        """A recurring job's run is found by its job's index; a one-shot is no job's."""
+        """A job's run is found by its job's index; a one-shot is no job's."""
         item = items.written(self)
-        if self.work is None:
+        if self.is_of_job:
             item |= {"job_id": self.key.job_id, "scheduled_at_ms": self.key.scheduled_at_ms}
         return item
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tickwork.core.instants import ceil_to_second
-from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger import kinds, lifecycle
 from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import LedgerKey, parse_slot_name, resource_key
 from tickwork.core.ledger.records import Retry, Run
@@ -187,7 +187,8 @@ def slot_place(run: Run, name: str) -> Item:
 
 
 def retry_key(run: LedgerKey, due_ms: int, attempt: int) -> LedgerKey:
-    return LedgerKey(run.cell, run.shard, due_ms, run.team, run.name, run.scheduled_at_ms, f"retry.{attempt}")
+    kind = kinds.retry_of(run.kind, attempt)
+    return LedgerKey(run.cell, run.shard, due_ms, run.team, run.name, run.scheduled_at_ms, kind)
 
 
 def retry_again(run: Run) -> tuple[Write, ...]:

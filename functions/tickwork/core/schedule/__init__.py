@@ -19,7 +19,7 @@ from tickwork.core.schedule.engine import (
     start_limit_ms,
     why_nothing_starts,
 )
-from tickwork.core.schedule.jitter import default_tolerance_s, fire_at_ms, shortest_gap_s
+from tickwork.core.schedule.jitter import TOLERANCE_S, default_tolerance_s, fire_at_ms, shortest_gap_s
 from tickwork.core.schedule.parse import (
     first_due,
     meaning_of,
@@ -37,6 +37,7 @@ from tickwork.core.schedule.zone import TZDATA_VERSION
 
 __all__ = [
     "RULES_VERSION",
+    "TOLERANCE_S",
     "TZDATA_VERSION",
     "Calendar",
     "Freeze",

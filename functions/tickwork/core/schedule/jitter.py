@@ -45,17 +45,17 @@ def fire_at_ms(job_id: str, scheduled_at_ms: int, tolerance_s: int, limit_ms: in
     return scheduled_at_ms + number % room_s * 1000
 
 
-def default_tolerance_s(schedule: Schedule) -> int:
+def default_tolerance_s(schedule: Schedule, at_most_s: int = TOLERANCE_S) -> int:
     """The tolerance of a job that names none.
 
-    300 s, but never more than half of the shortest gap between occurrences. 0 for what is due once (`at`,
+    `at_most_s`, but never more than half of the shortest gap between occurrences. 0 for what is due once (`at`,
     `delay`): a timer is wanted at its time. 0 for a rate under a minute: who asks for "every 10 seconds"
     asks for the spacing, and half of so short a gap spreads nothing.
     """
     gap_s = shortest_gap_s(schedule)
     if gap_s is None or _is_fast_rate(schedule.rule):
         return 0
-    return min(TOLERANCE_S, gap_s // 2)
+    return min(at_most_s, gap_s // 2)
 
 
 def _is_fast_rate(rule: Rule) -> bool:

@@ -18,6 +18,7 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Committed, Condition, Is, Item
+from tickwork.flows.ledger import platform_defaults
 from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports, Remembered
 
@@ -51,8 +52,9 @@ def check_team(ports: Ports, team: str, field: str = "team") -> None:
 
 
 def _may_create(ports: Ports, team: str) -> bool:
-    # The third is for `note_unregistered`, so that the two together are one read.
-    registered, refused, _ = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED, teams.seen_key(team)])
+    # The third is for `note_unregistered`, the fourth for whoever plans a job, so that all together are one read.
+    keys = [teams.team_key(team), teams.UNKNOWN_REFUSED, teams.seen_key(team), platform_defaults.KEY]
+    registered, refused, *_ = read(ports, keys)
     if registered is not None or refused is None:
         return True
     registered, refused = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED], anew=True)

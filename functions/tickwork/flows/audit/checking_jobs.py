@@ -35,7 +35,7 @@ from tickwork.flows.ledger.reading import (
     read_job_to_plan,
     read_many,
     read_status,
-    with_calendars,
+    to_plan,
 )
 from tickwork.ports import Ports
 
@@ -108,19 +108,14 @@ def _unreadable(ports: Ports, job_id: str, error: Exception) -> None:
 def _check(ports: Ports, job: Job, standing: str | None, leases: Leases, repairs: Repairs) -> None:
     try:
         if job.status == ERROR:
-            repairs.unparked += _replan(ports, _to_plan(ports, job))
+            repairs.unparked += _replan(ports, to_plan(ports, job))
         elif job.status == ACTIVE:
-            _check_next(ports, _to_plan(ports, job), standing, leases, repairs)
+            _check_next(ports, to_plan(ports, job), standing, leases, repairs)
     except (Unreadable, BadSchedule) as error:
         _unreadable(ports, job.job_id, error)
     except WorldError as error:
         repairs.failed += 1
         ports.signals.log("definition_not_checked", job_id=job.job_id, error=repr(error))
-
-
-def _to_plan(ports: Ports, job: Job) -> Job:
-    """With its calendars: which most jobs have none of, and those cost a read."""
-    return with_calendars(ports, [job])[0]
 
 
 @dataclass(slots=True)

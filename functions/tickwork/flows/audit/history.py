@@ -174,7 +174,7 @@ def _of_minutes(
             for view in views
             if wanted.team in ("", view.run.key.team)
             and wanted.status in ("", view.status)
-            and (not one_shot or not view.run.is_recurring)
+            and (not one_shot or not view.run.is_of_job)
         ]
 
     if limit == 0 or bound.is_reached:  # the page is full of what comes before, or has cost what a page may

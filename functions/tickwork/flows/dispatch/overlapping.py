@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tickwork.core.errors import WorldError
+from tickwork.core.instants import LATEST_INSTANT_MS
 from tickwork.core.jobs import overlap
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.overlap import HOLDERS_MAX, Holder, Holding
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.keys import parse_ledger_key
+from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -85,6 +86,11 @@ def unended_of(ports: Ports, job: Job) -> Unended:
     return Unended(_holding(ports, holders, _items(ports, holders)), len(passed) >= LOOKED_THROUGH_MAX)
 
 
+def named_live(ports: Ports, job: Job) -> tuple[Holder, ...]:
+    """Of the runs that a job names, those that have not ended."""
+    return _holding(ports, job.holders, _items(ports, job.holders)).holders
+
+
 def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
     """Whether one waits that nothing holds up any more: it goes first, and the one that is due is looked at then."""
     is_free = job.buffer is not None and (holding is None or holding.by is None)
@@ -114,21 +120,30 @@ def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Ite
 
 
 def _passed_unseen(ports: Ports, job: Job) -> list[Holder]:
-    """The occurrences that the job has passed since somebody put down its holders: fired as under `allow`."""
+    """The occurrences that the job has passed since somebody put down its holders: fired as under `allow`. And all runs
+    that were asked for since, which may be of any time, also of one that the chain has not come to."""
     if job.held_through_ms >= job.fired_through_ms:
         return []
     ports.signals.count("scheduler.holders_looked_for_total")
-    between = (job.held_through_ms + 1, job.fired_through_ms)
-    found: list[Holder] = []
+    between = (job.held_through_ms + 1, LATEST_INSTANT_MS)
+    found: list[LedgerKey] = []
     position: Item | None = None
-    for _ in range(LOOKED_THROUGH_MAX // _PAGE):
+    while len(found) < LOOKED_THROUGH_MAX:  # by occurrences, and not by pages: a page may come short
         keys, position = ports.store.query_index(
             TIMERS, BY_JOB, job.job_id, limit=_PAGE, after=position, descending=True, between=between
         )
-        found += [Holder(parse_ledger_key(str(key["pk"]), str(key["sk"]))) for key in keys]
+        found += [_passed_key(job, str(key["pk"]), str(key["sk"])) for key in keys]
         if position is None:
             break
+    passed = [key for key in found if key.kind or key.scheduled_at_ms <= job.fired_through_ms]
     is_recent = ports.clock.now_ms() - job.fired_through_ms < INDEX_BEHIND_MS
-    if is_recent and all(one.key.scheduled_at_ms != job.fired_through_ms for one in found):
+    if is_recent and all(key.kind or key.scheduled_at_ms != job.fired_through_ms for key in passed):
         raise Unreadable(f"job {job.job_id}: the index of its runs is behind")
-    return found
+    return [Holder(key) for key in passed]
+
+
+def _passed_key(job: Job, pk: str, sk: str) -> LedgerKey:
+    try:
+        return parse_ledger_key(pk, sk)
+    except ValueError:  # of a kind that a newer version knows
+        raise Unreadable(f"job {job.job_id}: one of its runs is of an unknown kind") from None

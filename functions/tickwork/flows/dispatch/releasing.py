@@ -28,6 +28,7 @@ from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.overlapping import holding_of
 from tickwork.flows.dispatch.stepping import message_of
 from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.platform_defaults import as_due
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
 from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
@@ -95,12 +96,13 @@ def _free(ports: Ports, job: Job, firing: Firing, fired: Fired, messages: list[R
     for _ in range(HEADS_MAX):
         if job.buffer is None or refused >= TRIES_MAX:
             break
-        holding, run = holding_of(ports, job), read_run(ports, job.buffer.first)
-        head = _head(ports, job, run, holding)
+        run = read_run(ports, job.buffer.first)
+        planned = _as_planned(ports, job, run)
+        head = _head(ports, planned, run, holding_of(ports, planned))
         if head is None:
             break
         now_ms = ports.clock.now_ms()
-        writes = releasing.head_writes(job, run, head, now_ms, ports.layout.retention_s)
+        writes = releasing.head_writes(planned, run, head, now_ms, ports.layout.retention_s)
         if not firing.keep():
             raise Fenced
         if isinstance(commit_fenced(ports, writes, firing, fired), Committed):
@@ -113,6 +115,11 @@ def _free(ports: Ports, job: Job, firing: Firing, fired: Fired, messages: list[R
             break
         job = again
     return job
+
+
+def _as_planned(ports: Ports, job: Job, run: Run | None) -> Job:
+    """What waits goes by what it was planned by; but where the job's runs may overlap by now, nobody need wait."""
+    return job if run is None or job.may_overlap else as_due(ports, job, run)
 
 
 def _head(ports: Ports, job: Job, run: Run | None, holding: Holding | None) -> Head | None:

@@ -25,9 +25,11 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Update, Write
+from tickwork.flows.dispatch.as_planned import as_planned
 from tickwork.flows.dispatch.fencing import commit_fenced, leave_job, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.overlapping import Unheard, holdings, is_overtaking
+from tickwork.flows.ledger.platform_defaults import as_due
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_run
 from tickwork.flows.ledger.versions import Versions
 from tickwork.ports import Ports
@@ -59,6 +61,7 @@ def step_chains(
     batch: list[_Step] = []
     passed: list[_Step] = []
     size = 0
+    runs, jobs = as_planned(ports, runs, jobs, lambda key, error: leave_job(ports, key, error, fired))
     held = holdings(ports, {run.key.job_id: jobs[run.key.job_id] for run in runs}.values())
     for run in runs:
         step = _plan_or_leave(ports, jobs[run.key.job_id], run, held.get(run.key.job_id), fired)
@@ -223,6 +226,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         upcoming = job.next_key(run.key.cell)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
+        job = as_due(ports, job, run)
         step = _plan_or_leave(ports, job, run, holdings(ports, [job]).get(job.job_id), fired)
         if step is None:
             return []

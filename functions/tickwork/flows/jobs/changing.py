@@ -93,7 +93,7 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         status=ACTIVE,
         reason=None,
     )
-    (changed,) = reading.with_calendars(ports, [changed])
+    changed = reading.to_plan(ports, changed)
     kept = changes.occurrence_kept(job, now_ms)
     first = _first(job, changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
     upcoming = kept or first

@@ -14,6 +14,7 @@ from tickwork.core.ids import job_id_of
 from tickwork.core.instants import HOUR_MS, SECOND_MS
 from tickwork.core.jobs import occurrences, versions
 from tickwork.core.jobs.changes import as_read
+from tickwork.core.jobs.defaults import BUILT_IN
 from tickwork.core.jobs.definitions import ACTIVE, DELETED, Definition, Job, Next, next_attributes, registered
 from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
@@ -90,15 +91,15 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     version = standing.version + 1 if standing else 1
     passed_ms = standing.fired_through_ms if standing else 0
     earlier_ms = versions.through_ms(standing) if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
-    standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms}
+    standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms, "defaults_base": BUILT_IN}
     job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
     job = replace(job, audit_head=standing.audit_head if standing else "")  # one stream, as long as the name is known
-    (job,) = reading.with_calendars(ports, [job])
+    job = reading.to_plan(ports, job)
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
     if first is None:
         raise nothing_due("give a later time, or a later end")
-    return replace(job, next=first, work=keep_payload(ports, new.work, job.job_id, version))
+    return replace(job, next=first, work=keep_payload(ports, job.work, job.job_id, version))
 
 
 def nothing_due(remedy: str) -> BadSchedule:

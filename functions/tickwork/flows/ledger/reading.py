@@ -21,6 +21,7 @@ from tickwork.core.ledger.tables import CALENDARS, JOBS, TIMERS, Table
 from tickwork.core.ledger.values import mapping, text, whole
 from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import Calendar, parse_calendar
+from tickwork.flows.ledger import platform_defaults
 from tickwork.ports import Page, Ports
 
 
@@ -48,16 +49,21 @@ def read_job(ports: Ports, job_id: str) -> Job | None:
 
 
 def read_job_to_plan(ports: Ports, job_id: str) -> Job | None:
-    """The job with the calendars that its schedule names: whoever computes an occurrence needs them."""
+    """The job as whoever computes an occurrence needs it (`to_plan`)."""
     job = read_job(ports, job_id)
-    return None if job is None else with_calendars(ports, [job])[0]
+    return None if job is None else to_plan(ports, job)
+
+
+def to_plan(ports: Ports, job: Job) -> Job:
+    """With the calendars that its schedule names, and as it is by the platform's defaults that it goes by."""
+    return platform_defaults.applied(ports, with_calendars(ports, [job]))[0]
 
 
 def read_jobs_to_plan(
     ports: Ports, job_ids: Iterable[str], unreadable: Callable[[str, Unreadable | WorldError], None]
 ) -> dict[str, Job]:
-    """Jobs with their calendars, by id, in one read for all. What cannot be read is told, job by job, and left out; so
-    are, when the calendars cannot be read at all, the jobs that name one."""
+    """Jobs as they are planned with (`to_plan`), by id, in one read for all. What cannot be read is told, job by job,
+    and left out; so are, when the calendars cannot be read at all, the jobs that name one."""
     jobs: list[Job] = []
     for item in read_many(ports, JOBS, [{"job_id": job_id} for job_id in sorted(set(job_ids))]):
         if item is None:
@@ -81,7 +87,7 @@ def read_jobs_to_plan(
             equipped[job.job_id] = _equipped(job, found)
         except Unreadable as error:
             unreadable(job.job_id, error)
-    return equipped
+    return {job.job_id: job for job in platform_defaults.applied(ports, [*equipped.values()])}
 
 
 def job_from(item: Item) -> Job:
@@ -106,7 +112,7 @@ def _readable[T](what: str, read: Callable[[], T]) -> T:
 def job_of_hard(ports: Ports, run: Run) -> Job | None:
     """The job of a run that calendars may keep from starting, with its calendars. None: no calendar has a say, or the
     job is gone. Unreadable where what they exclude cannot be told."""
-    return read_job_to_plan(ports, run.key.job_id) if run.hard and run.work is None else None
+    return read_job_to_plan(ports, run.key.job_id) if run.hard and run.is_of_job else None
 
 
 def pages(

@@ -18,6 +18,7 @@ from tickwork.core.ledger.keys import LedgerKey, versions_reaching
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOB_VERSIONS
 from tickwork.core.ledger.work import Work
+from tickwork.flows.ledger import platform_defaults
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import pages, read_job
 from tickwork.ports import Ports
@@ -31,7 +32,7 @@ job that is changed every half hour has no more."""
 def work_of(ports: Ports, run: Run) -> Work | None:
     """What a run is to do; None when that is not known any more."""
     if run.work is not None:
-        return run.work
+        return run.work  # its job is not asked
     return Versions(ports).work_of(read_job(ports, run.key.job_id), run)
 
 
@@ -86,20 +87,24 @@ class Versions:
     known: dict[str, list[JobVersion]] = field(default_factory=dict)
 
     def work_of(self, job: Job | None, run: Run) -> Work | None:
-        """What an occurrence of a job (as it was read; None: there is none) is to do."""
-        return self.work_at(job, run.key, run.definition) if run.definition else self.work_fired(job, run.key)
+        """What a run of a job (as it was read; None: there is none) is to do."""
+        if run.work is not None:
+            return run.work
+        asked = run.definition
+        definition = self._asked_for(job, run.key, asked) if asked else self.fired_by(job, run.key)
+        return None if definition is None else platform_defaults.work_by(self.ports, definition, run)
 
-    def work_fired(self, job: Job | None, key: LedgerKey) -> Work | None:
+    def fired_by(self, job: Job | None, key: LedgerKey) -> Definition | None:
         """By the definition that an occurrence was fired by, or is to be."""
         if job is not None and key.scheduled_at_ms > job.earlier_through_ms:
-            return job.work
+            return job
         row = next((one for one in self.known.get(key.job_id, ()) if one.fired(key.scheduled_at_ms)), None)
         return self._used(row or self._read(key))
 
-    def work_at(self, job: Job | None, key: LedgerKey, version: int) -> Work | None:
+    def _asked_for(self, job: Job | None, key: LedgerKey, version: int) -> Definition | None:
         """By the definition that the job had at a version, which somebody has asked for."""
         if job is not None and is_in_force_at(job, version):
-            return job.work
+            return job
         return self._used(definition_at(self.ports, key.job_id, version))
 
     def _read(self, key: LedgerKey) -> JobVersion | None:
@@ -115,7 +120,7 @@ class Versions:
                 return row
         return None
 
-    def _used(self, row: JobVersion | None) -> Work | None:
+    def _used(self, row: JobVersion | None) -> JobVersion | None:
         """A run that is alive needs it: it lives on."""
         if row is None:
             return None
@@ -124,4 +129,4 @@ class Versions:
                 commit(self.ports, write)
             except WorldError as error:  # there are weeks left: the next look renews it
                 self.ports.signals.log("definition_not_renewed", job_id=row.job_id, error=repr(error))
-        return row.work
+        return row

@@ -49,7 +49,7 @@ def cancel_run(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
     change of its job has moved is cancelled where it is now: the answer is about the run, not about an item."""
     for _ in range(CANCEL_TRIES_MAX):
         cancelled = _cancel_item(ports, key, reason)
-        if cancelled.status != lifecycle.CANCELLED or "~" in key.name:
+        if cancelled.status != lifecycle.CANCELLED or "~" in key.name or key.kind:
             return cancelled
         moved = place_by_job(ports, key.job_id, key.scheduled_at_ms)
         if moved is not None and moved != key:

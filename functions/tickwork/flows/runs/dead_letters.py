@@ -28,6 +28,7 @@ from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_re
 from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.overlapping import holding_of
+from tickwork.flows.ledger import platform_defaults
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.merging import Bound, Shown
@@ -164,7 +165,7 @@ def _asks_for_the_same(run: Run, order: Order) -> bool:
 def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Holding | str:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
-    job = None if run.work else read_job(ports, run.key.job_id)
+    job = read_job(ports, run.key.job_id) if run.is_of_job else None
     definition = 0 if order.definition == OWN else _asked_for(order.definition, run, job)
     try:
         work = run.work or Versions(ports).work_of(job, replace(run, definition=definition or run.definition))
@@ -177,7 +178,9 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Hold
         return UNSAFE
     if not pools.may_aim(ports, run.key.team, work.pool, due_ms):
         return NO_POOL
-    standing = job if job is not None and job.status != DELETED else None
+    standing = None
+    if job is not None and job.status != DELETED and not run.beside:
+        (standing,) = platform_defaults.applied(ports, [job])
     holding = holding_of(ports, standing) if standing is not None else None
     if holding is not None and standing is not None and standing.buffer is not None:
         holding = replace(holding, by=holding.by or standing.buffer.by)  # nothing overtakes what waits

@@ -114,8 +114,11 @@ def note_standing(ports: Ports, run: Run) -> None:
 
 def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int, started_at_ms: int = 0) -> None:
     """The job's `last`: for people and for the dead-man's switch; of a success (`started_at_ms`) how long it took, too.
-    A crash before it loses no run, the ledger has it. The write says as well whether another waits for this end."""
-    if "~" in key.name:
+    A crash before it loses no run, the ledger has it. The write says as well whether another waits for this end. It is
+    about the schedule: a run by hand leaves it as it is, and one that waits for it is looked at all the same."""
+    if key.kind:
+        freeing.free_job(ports, key.job_id)
+    if "~" in key.name or key.kind:
         return
     newer = any_of(Missing("last_scheduled_at_ms"), Below("last_scheduled_at_ms", key.scheduled_at_ms))
     known = Is("name", key.name)

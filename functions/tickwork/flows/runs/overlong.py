@@ -51,7 +51,7 @@ def find(ports: Ports, runs: Iterable[Run]) -> dict[str, Overlong]:
     found: dict[str, Overlong] = {}
     for run in suspects:
         job = jobs.get(run.key.job_id)
-        if run.is_recurring and job is None:
+        if run.is_of_job and job is None:
             continue
         usual = None if job is None else durations.usual_s(job)
         running_s = (now_ms - run.started_at_ms) // SECOND_MS
@@ -68,7 +68,7 @@ def _is_suspect(run: Run, now_ms: int) -> bool:
 
 
 def _jobs_of(ports: Ports, runs: Iterable[Run]) -> dict[str, Job]:
-    ids = sorted({run.key.job_id for run in runs if run.is_recurring})
+    ids = sorted({run.key.job_id for run in runs if run.is_of_job})
     jobs: dict[str, Job] = {}
     for item in read_many(ports, JOBS, [{"job_id": id_} for id_ in ids]):
         try:

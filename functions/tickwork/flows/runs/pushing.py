@@ -123,7 +123,7 @@ def _payload(leased: Leased) -> Any:
 def _request(ports: Ports, pusher: Pusher, leased: Leased, payload: Any) -> tuple[bytes, dict[str, str]]:
     """Body and headers."""
     message, run = leased.message, leased.run
-    sent = ("run_id", "job_id", "scheduled_at", "fire_at", "previous_at", "next_at")
+    sent = ("run_id", "job_id", "scheduled_at", "fire_at", "previous_at", "next_at", "kind", "occurrence_id")
     body: dict[str, Any] = {name: message[name] for name in sent if name in message}
     body |= {"attempt": run.attempt, "token": run.token, "payload": payload}
     encoded = compact_json(body).encode()

@@ -1,0 +1,154 @@
+"""Asking for a run of a job now (F13, A1): a run with an identity of its own, beside the scheduled ones.
+
+Protects one-run (a repeat of the request, known by its client key, is answered with the first run) and no-lost-timer
+(answered only after the creator's rule; a crash before the write leaves nothing, one after it a pending item that the
+repeat, the scanner or the ledger audit sees to). It leaves the chain and a pause of its job as they are, and is refused
+while another run holds the job, unless it was asked for beside that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tickwork.core.errors import Conflict, Held, NotFound
+from tickwork.core.instants import SECOND_MS, iso, second_of
+from tickwork.core.jobs.asked_for import asked_run, joining
+from tickwork.core.jobs.definitions import DELETED, Job
+from tickwork.core.jobs.overlap import Holder
+from tickwork.core.ledger import kinds
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Absent, Committed, Put, Write
+from tickwork.core.schedule import hard_freeze
+from tickwork.flows.access import pools, registry
+from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch.overlapping import holding_of, named_live
+from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
+from tickwork.flows.ledger.reading import read_run
+from tickwork.flows.runs import run_keys
+from tickwork.flows.runs.naming import asked_for_key
+from tickwork.ports import Ports
+
+ASK_TRIES_MAX = 5
+"""Each refusal means that the job was changed or stepped meanwhile: not five times between two calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A run that somebody wants now. `work` makes of what the job does what this run is to do; `beside`: whatever else
+    runs of the job. `client_key` and `fingerprint` tell a repeat of the request."""
+
+    job_id: str
+    by: str
+    reason: str
+    work: Callable[[Work], Work] = lambda work: work
+    beside: bool = False
+    client_key: str = ""
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The run, and whether this call has made it. `run` None: an earlier one has, and its record has expired."""
+
+    key: LedgerKey
+    run: Run | None
+    is_new: bool
+
+
+def asked_before(ports: Ports, wanted: Wanted) -> Asked | None:
+    """What the same request has made before, however long ago; AlreadyExists when its client key is another's. The
+    first try may have died before it saw to its run, so that this one does."""
+    if not wanted.client_key:
+        return None
+    key = run_keys.first_answer(ports, wanted.job_id, wanted.client_key, wanted.fingerprint)
+    if key is None:
+        return None
+    creating.follow_up(ports, [key])
+    return Asked(key, read_run(ports, key), False)
+
+
+def ask_for_run(ports: Ports, wanted: Wanted) -> Asked:
+    """Make the run, and see to it that it is sent. NotFound without the job; Held while another run holds it, or a
+    hard calendar excludes the time that it is; AlreadyExists for a client key of another request."""
+    unique = f"{wanted.job_id}|{wanted.client_key}" if wanted.client_key else ports.ids.unique()
+    kind = kinds.kind_of(kinds.MANUAL, hashlib.sha256(unique.encode()).hexdigest())
+    at_ms = second_of(ports.clock.now_ms()) * SECOND_MS
+    key = asked_for_key(ports, wanted.job_id, at_ms, kind)
+    for _ in range(ASK_TRIES_MAX):
+        job = _job(ports, wanted.job_id)
+        _refuse_freeze(ports, job)
+        if not pools.may_aim(ports, job.team, job.work.pool, at_ms):
+            raise Held(f"the pool {job.work.pool} is closed", field="job_id", remedy="give the job another pool")
+        live = _others(ports, job, wanted)
+        work = keep_payload(ports, wanted.work(job.work), f"{key.job_id}#{kind}", 0, _payload_expires_s(ports, key))
+        run = asked_run(job, key, work, wanted.by, wanted.reason, ports.clock.now_ms(), beside=wanted.beside)
+        if (asked := _make(ports, run, wanted, job, live)) is not None:
+            creating.follow_up(ports, [key])
+            return asked
+    raise Conflict(f"job {wanted.job_id} was changed {ASK_TRIES_MAX} times meanwhile")
+
+
+def _job(ports: Ports, job_id: str) -> Job:
+    """With its calendars. One that has finished, is paused, or shows an error has work all the same."""
+    job = reading.read_job_to_plan(ports, job_id)
+    if job is None or job.status == DELETED:
+        raise NotFound(
+            f"there is no job {job_id!r}", field="job_id", remedy="list the team's jobs with GET /jobs?team="
+        )
+    return job
+
+
+def _make(ports: Ports, run: Run, wanted: Wanted, job: Job, live: tuple[Holder, ...]) -> Asked | None:
+    """The run as it is made, or was made by another try of the same request; None when the job has moved."""
+    registry.keep_teams_mark(ports, job.team, run.key.fire_at_ms)
+    creating.prepare_slices(ports, [run.key])
+    writes: list[Write] = [Put(TIMERS, run.to_item(), Absent()), joining(job, run, live)]
+    if wanted.client_key:
+        row = run_keys.claim(run.key, wanted.client_key, wanted.fingerprint, ports.layout.retention_s)
+        writes.append(row)
+    if isinstance(commit(ports, *writes), Committed):
+        ports.signals.log("run_asked_for", ref=run.key.ref, job_id=job.job_id, by=wanted.by, reason=wanted.reason)
+        return Asked(run.key, run, True)
+    if (standing := read_run(ports, run.key)) is not None:  # our own write, whose reply was lost
+        return Asked(run.key, standing, True)
+    return asked_before(ports, wanted)
+
+
+def _others(ports: Ports, job: Job, wanted: Wanted) -> tuple[Holder, ...]:
+    """The runs that the job goes on naming beside this one. Held, where it may not run beside another."""
+    if wanted.beside:
+        return ()
+    if job.may_overlap:
+        return named_live(ports, job)
+    holding = holding_of(ports, job)
+    by = holding.by if holding is not None else None
+    by = by or (job.buffer.by if job.buffer is not None else None)  # nothing overtakes what waits
+    if by is not None:
+        raise Held(
+            f"run {by['occurrence']} of the job has not ended ({by['status']})",
+            field="overlap",
+            remedy="wait for it or cancel it; with `overlap` allow this one runs beside it",
+        )
+    return ()
+
+
+def _refuse_freeze(ports: Ports, job: Job) -> None:
+    """A run that would be put off to the end of a freeze is not what was asked for, and says so at once."""
+    freeze = hard_freeze(job.calendars, ports.clock.now_ms())
+    if freeze is not None:
+        raise Held(
+            f"calendar {freeze.calendar} keeps the job's runs from starting until {iso(freeze.until_ms)}",
+            field="job_id",
+            remedy="ask again after that",
+        )
+
+
+def _payload_expires_s(ports: Ports, key: LedgerKey) -> int:
+    return key.fire_second + ports.layout.retention_s + PAYLOAD_KEPT_S
