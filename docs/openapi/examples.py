@@ -21,6 +21,7 @@ from tickwork.core.access.api_keys import KEYS_PER_TEAM_MAX
 from tickwork.core.access.issuers import Issuer
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import DAY_MS
+from tickwork.core.ledger.cells import CellShape
 from tickwork.core.ledger.tables import KEYS
 from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.flows.access.authenticating import KnownKeys
@@ -85,7 +86,7 @@ class _Stage:
 
     def __init__(self) -> None:
         self.clock, self.outbox, self.examples = FakeClock(), RememberingSender(), Examples()
-        layout = Layout(shards=1, slices=1, pools=("default", "payments"))
+        layout = Layout(shards=1, slices=1, pools=("default", "payments"), others=(CellShape("payments", 4, 2),))
         ports = Ports(
             self.clock,
             MemoryStore(),
@@ -156,6 +157,9 @@ def _definitions(stage: _Stage) -> None:
     stage.call("GET", f"{job}/next", count="2")
     stage.call("POST", f"{job}/resume", {"by": "ann"})
     stage.call("GET", job)
+    coming = stage.call("GET", f"{job}/next")["occurrences"][1]["scheduled_at"]
+    stage.call("POST", f"{job}/skip", {"scheduled_at": coming, "reason": "the bank is closed"})
+    stage.call("POST", f"{job}/unskip", {"scheduled_at": coming})
     late = {"reason": "the file came late", "payload": {"day": "2026-10-29"}, "client_key": "late-file-29"}
     stage.call("POST", f"{job}/run", late)
     stage.call("POST", f"{job}/run", late)
@@ -272,6 +276,7 @@ def _teams(stage: _Stage) -> None:
     stage.call("GET", "/teams")
     stage.call("DELETE", "/teams/payments")
     _pools(stage)
+    _cells(stage)
     stage.call("PUT", "/teams/web", {"contact": "cyd@example.org"})
     stage.call("DELETE", "/teams/web")
     stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": False, "refuse_unknown": True})
@@ -285,6 +290,15 @@ def _pools(stage: _Stage) -> None:
     stage.call("GET", fast)
     stage.call("GET", "/teams/payments/pools")
     stage.call("DELETE", fast)
+
+
+def _cells(stage: _Stage) -> None:
+    """A team moves to a cell of its own, and back; everybody moves, and back."""
+    for path in ("/teams/payments/placement", "/placement"):
+        stage.call("PUT", path, {"cell": "payments", "reason": "2,000 timers a second"})
+    stage.call("GET", "/cells")
+    for path in ("/teams/payments/placement", "/placement"):
+        stage.call("DELETE", path)
 
 
 def _refusals(stage: _Stage) -> None:

@@ -36,7 +36,7 @@ from tickwork.flows.audit import reconciling, sealing
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
-from tickwork.flows.jobs import calendars, changing, counting_jobs, registering, rolling_out
+from tickwork.flows.jobs import calendars, changing, counting_jobs, registering, rolling_out, skipping
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import asking, cancelling, dead_letters, paging, timers, worker_calls
@@ -216,6 +216,10 @@ def _jobs(world: World) -> None:
     changing.resume_job(world.ports, "shop:plain", "ops")
     changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
     registering.delete_job(world.ports, "shop:gone")
+    for hours in (20, 21):
+        coming = registering.get_job(world.ports, "shop:plain").created_at_ms + hours * 3_600_000
+        skipping.skip_occurrence(world.ports, "shop:plain", coming // 3_600_000 * 3_600_000, "ann", "closed")
+    skipping.unskip_occurrence(world.ports, "shop:plain", coming // 3_600_000 * 3_600_000, "bob")
     _defaults(world)
     for beside, client_key in ((False, ""), (True, "late-file")):
         late = Wanted("shop:daily", "key:shop:ann", "the file came late", beside=beside, client_key=client_key)

@@ -16,11 +16,11 @@ from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
-from tickwork.core.ledger.tables import TIMERS
+from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
-from tickwork.core.schedule import parse_schedule
-from tickwork.flows.jobs import changing, registering
+from tickwork.core.schedule import next_after, parse_schedule, schedule_from_spec
+from tickwork.flows.jobs import changing, registering, skipping
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import asking, cancelling, dead_letters, timers
 from tickwork.flows.runs.asking import Wanted
@@ -29,7 +29,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.testing.process import FAILED, Process
 
 if TYPE_CHECKING:
-    from tests.simulator.shape import ChangePlan, JobPlan, PausePlan, RunPlan, TimerPlan
+    from tests.simulator.shape import ChangePlan, JobPlan, PausePlan, RunPlan, SkipPlan, TimerPlan
     from tests.simulator.world import World
 
 _PATIENCE_MS = 12 * SECOND_MS
@@ -204,6 +204,46 @@ def delete_job(world: World, job_id: str) -> None:
         world.seen["job deleted" if deleted else "job deleted before"] += 1
 
     request(world, call, again=True, ask=ask)
+
+
+def skip_one(world: World, job_id: str, plan: SkipPlan) -> None:
+    """Skip an occurrence that the job has to come, as the client sees it now; later perhaps take that back."""
+    at_ms = _coming(world, job_id, plan.number)
+    if at_ms is None:
+        return
+    ask = _ask(world, world.checks.told.skips[job_id, at_ms])
+
+    def call(process: Process) -> None:
+        skipping.skip_occurrence(process.ports, job_id, at_ms, "ann", "closed")
+        _acknowledge(world, ask)
+        world.seen["occurrence skipped"] += 1
+
+    request(world, call, again=True, ask=ask)
+    if plan.undo_at_ms:
+        world.kernel.at(plan.undo_at_ms, lambda: unskip_one(world, job_id, at_ms))
+
+
+def unskip_one(world: World, job_id: str, at_ms: int) -> None:
+    ask = _ask(world, world.checks.told.unskips[job_id, at_ms])
+
+    def call(process: Process) -> None:
+        _, was_skipped = skipping.unskip_occurrence(process.ports, job_id, at_ms, "ann")
+        _acknowledge(world, ask)
+        world.seen["skip taken back" if was_skipped else "was not skipped"] += 1
+
+    request(world, call, again=True, ask=ask)
+
+
+def _coming(world: World, job_id: str, number: int) -> int | None:
+    """A nominal instant among those that a job has to come."""
+    job = world.tables.standing(JOBS, {"job_id": job_id})
+    if job is None or not job["next_scheduled_at_ms"] or job_id in world.garbled or job_id in world.poisoned:
+        return None
+    at_ms: int | None = job["next_scheduled_at_ms"]
+    schedule = schedule_from_spec(job["schedule"])
+    for _ in range(number if schedule.exclusion is None else 0):
+        at_ms = next_after(schedule, at_ms) if at_ms is not None else None
+    return at_ms
 
 
 def run_by_hand(world: World, job_id: str, plan: RunPlan, client_key: str) -> None:

@@ -36,6 +36,7 @@ _READERS = (
     *("2 wait", "3 wait", "item buffer_full"),
     *("item buffered -> skipped", "released by the one that ended the holder", "released by a look"),
     *("run asked for", "run asked for before", "told Held"),
+    *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )
 

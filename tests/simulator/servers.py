@@ -100,7 +100,7 @@ def _check_taken(world: World, process: Process, ticks: list[dict[str, Any]]) ->
     if process.gave_up:  # a call failed on the way
         return
     for tick in ticks:
-        slice_id = slice_key(world.cell, tick["slice"])
+        slice_id = slice_key(tick["cell"], tick["slice"])
         lease = world.tables.standing(LEASES, {"slice": slice_id})
         if lease is None or not lease["owner"] or slice_id in process.tokens or tick["second"] <= lease["done"]:
             continue

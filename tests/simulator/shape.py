@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from tests.simulator.celled import PlacementPlan, with_cells
 from tests.simulator.elements import (
     CalendarPlan,
     begin_of,
@@ -22,6 +23,7 @@ from tests.simulator.parts import PENDING_ISOLATION
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.overlap import ALLOW
+from tickwork.core.ledger.cells import CellShape
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.ports import Layout
 
@@ -46,7 +48,7 @@ _CATCH_UPS = (
     CatchUp("all", max_lateness_s=90),
     CatchUp("latest", max_lateness_s=30),
 )
-_BY_HAND_SEEDS = 0.25
+_BY_HAND_SEEDS, _SKIPPING_SEEDS = 0.25, 0.25
 _LIMITED_SEEDS = 0.3
 _RESOURCES = (Resource("db", 2), Resource("db", 3), Resource("api", 4))
 _AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
@@ -101,6 +103,15 @@ class RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SkipPlan:
+    """That somebody skips the `number`-th occurrence which a job has to come, and takes it back (0: nobody does)."""
+
+    at_ms: int
+    number: int
+    undo_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
     """A job that is created, perhaps again, deleted, and perhaps created once more; meanwhile changed and paused."""
 
@@ -118,6 +129,7 @@ class JobPlan:
     buffer_max: int = 0
     buffer_age_s: int = 0
     runs: tuple[RunPlan, ...] = ()
+    skips: tuple[SkipPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +148,9 @@ class Shape:
     calendars: tuple[tuple[CalendarPlan, ...], ...] = ()
     reads_at_ms: tuple[int, ...] = ()
     zone_data_at_ms: int = 0
+    cells: tuple[CellShape, ...] = ()
+    """Beside the home cell."""
+    placements: tuple[PlacementPlan, ...] = ()
     page: int = 0
     """How many items a page has, where it is smaller than in production; 0: it is not."""
 
@@ -150,7 +165,23 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
     shape = with_buffers(Random(f"buffers of {start_ms}"), shape)
-    return _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
+    shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
+    shape = _with_skips(Random(f"skips of {start_ms}"), shape)
+    return with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)
+
+
+def _with_skips(rng: Random, shape: Shape) -> Shape:
+    """In some seeds people skip single occurrences, and some of them change their minds."""
+    if rng.random() >= _SKIPPING_SEEDS:
+        return shape
+
+    def skip(job: JobPlan) -> SkipPlan:
+        at_ms = _close_to_an_occurrence(rng, min(job.create_at_ms), shape.start_ms + shape.safety_ms)
+        undo_at_ms = at_ms + rng.randrange(12 * SECOND_MS) if rng.random() < 0.3 else 0
+        return SkipPlan(at_ms, rng.choice((0, 0, 1, 2)), undo_at_ms)
+
+    jobs = (replace(job, skips=tuple(skip(job) for _ in range(rng.choice((0, 1, 2, 4))))) for job in shape.jobs)
+    return replace(shape, jobs=tuple(jobs))
 
 
 def _with_runs_by_hand(rng: Random, shape: Shape) -> Shape:

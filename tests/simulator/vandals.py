@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.simulator import servers
+from tests.simulator.places import next_pk
 from tests.simulator.tight import SHORT_DAYS
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, TIMERS
@@ -110,7 +111,7 @@ def delete_something(world: World) -> None:
         if job.get("status") == "active" and job.get("next_scheduled_at_ms") and job["job_id"] not in world.poisoned:
             second, nominal = job["next_fire_at_ms"] // SECOND_MS, job["next_scheduled_at_ms"] // SECOND_MS
             place = {
-                "pk": f"{world.cell}#{job['next_shard']:04d}#{second // 60:08d}",
+                "pk": next_pk(world, job),
                 "sk": f"{second:010d}#{job['team']}#{job['name']}#{nominal:010d}",
             }
             nexts.append((TIMERS, place))

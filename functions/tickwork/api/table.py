@@ -9,10 +9,11 @@ from __future__ import annotations
 from tickwork.api import service
 from tickwork.api.audit import routes as audit
 from tickwork.api.calendars import routes as calendars
+from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
-from tickwork.api.jobs import running
+from tickwork.api.jobs import running, skipping
 from tickwork.api.keys import routes as keys
 from tickwork.api.pools import routes as pools
 from tickwork.api.routing import Table, checked
@@ -23,7 +24,7 @@ from tickwork.api.wall import covered
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
-    "jobs": (*jobs.ROUTES, *running.ROUTES),
+    "jobs": (*jobs.ROUTES, *running.ROUTES, *skipping.ROUTES),
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,
     "runs": runs.ROUTES,
@@ -33,6 +34,7 @@ CHAPTERS: dict[str, Table] = {
     "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
+    "cells": cells.ROUTES,
     "defaults": defaults.ROUTES,
     "service": service.ROUTES,
 }

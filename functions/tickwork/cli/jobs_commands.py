@@ -1,15 +1,16 @@
-"""`tickwork jobs`: create, list, show, update, pause, resume, run, delete."""
+"""`tickwork jobs`: create, list, show, update, pause, resume, run, skip, unskip, delete."""
 
 from __future__ import annotations
 
-import json
 from typing import IO, Any
 
 import click
 
 from tickwork.cli import schedule_changes
 from tickwork.cli.definition_options import KINDS, definition_of, read_json, with_definition_options
-from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
+from tickwork.cli.job_acts import pause, resume, run, skip, unskip
+from tickwork.cli.job_facts import short_schedule, show_job
+from tickwork.cli.output import say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
 from tickwork.core.schedule.limits import PREVIEW_MAX
 
@@ -90,55 +91,6 @@ def update(
     _show_with_warnings(changed, as_json)
 
 
-@jobs_group.command("pause")
-@click.argument("job_id", metavar="TEAM:NAME")
-@click.option("--by", help="A note, behind the caller whom the credential proves.")
-@click.option("--reason", required=True, help="Why; each occurrence that is skipped shows it.")
-@click.option("--until", help="When it goes on by itself, such as 2026-12-01T06:00:00Z [when it is resumed].")
-@with_api_options
-def pause(job_id: str, api: str | None, as_json: bool, by: str | None, reason: str, until: str | None) -> None:
-    """Skip a job's occurrences from now on. Runs that were dispatched before go on."""
-    body = {"reason": reason} | ({"by": by} if by else {}) | ({"until": until} if until else {})
-    _show(ApiClient(api).post(path_of("jobs", job_id, "pause"), body), as_json)
-
-
-@jobs_group.command("resume")
-@click.argument("job_id", metavar="TEAM:NAME")
-@click.option("--by", help="A note, behind the caller whom the credential proves.")
-@with_api_options
-def resume(job_id: str, api: str | None, as_json: bool, by: str | None) -> None:
-    """Let a paused job run again from now on. Again is a no-op."""
-    job = ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by} if by else {})
-    if not job["changed"]:
-        who = f": {job['resumed']['by']} resumed it at {job['resumed']['at']}" if job["resumed"] else ""
-        say(f"{job_id} was not paused{who}", err=True)
-    _show(job, as_json)
-
-
-@jobs_group.command("run")
-@click.argument("job_id", metavar="TEAM:NAME")
-@click.option("--reason", required=True, help="Why; the run's history shows it.")
-@click.option("--by", help="A note, behind the caller whom the credential proves.")
-@click.option("--payload", help="For this run alone, as JSON [the job's].")
-@click.option("--beside", is_flag=True, help="Beside whatever else runs of the job, whatever its overlap says.")
-@click.option("--client-key", help="What you call this request: again with it is answered with the first run.")
-@with_api_options
-def run(job_id: str, api: str | None, as_json: bool, payload: str | None, beside: bool, **options: str | None) -> None:
-    """Run a job now, as a run of its own. Its schedule goes on, and so does a pause.
-
-    \b
-    tickwork jobs run payments:nightly-settlement --reason "the file came late"
-    """
-    body: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    body |= {} if payload is None else {"payload": read_json(payload, "--payload")}
-    body |= {"overlap": "allow"} if beside else {}
-    found = ApiClient(api).post(path_of("jobs", job_id, "run"), body)
-    if as_json:
-        show_json(found)
-        return
-    say(f"{found['occurrence']}: {'asked for' if found['created'] else 'asked for before'}, {found['status']}")
-
-
 def _body(job_id: str, file: IO[str] | None, options: dict[str, Any]) -> dict[str, Any]:
     team, colon, name = job_id.partition(":")
     if not colon:
@@ -194,7 +146,7 @@ def list_(team: str, api: str | None, as_json: bool) -> None:
 @with_api_options
 def show(job_id: str, version: int | None, api: str | None, as_json: bool) -> None:
     """One job."""
-    _show(ApiClient(api).get(path_of("jobs", job_id), version=version), as_json)
+    show_job(ApiClient(api).get(path_of("jobs", job_id), version=version), as_json)
 
 
 @jobs_group.command("next")
@@ -256,38 +208,8 @@ def _going_on(answer: dict[str, Any]) -> str:
 def _show_with_warnings(job: dict[str, Any], as_json: bool) -> None:
     for warning in job["warnings"]:
         say(f"warning: {warning}", err=True)
-    _show(job, as_json)
+    show_job(job, as_json)
 
 
-def _show(job: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        show_json(job)
-        return
-    facts = {
-        "job": job["job_id"],
-        "status": job["status"],
-        "schedule": short_schedule(job["schedule"]),
-        "next": job["next"] and f"{job['next']['fire_at']} (nominal {job['next']['scheduled_at']})",
-        "last": job["last"] and f"{job['last']['status']} {job['last']['scheduled_at']}",
-        "target": _target(job["target"]),
-        "tolerance": f"{job['tolerance_s']} s",
-        "retries": f"{job['retry_policy']['max_attempts']} attempts",
-        "version": job["version"],
-    }
-    if job["status"] == "paused":
-        pause = job["pauses"][-1]
-        facts["paused"] = f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'})"
-    show_facts(facts | ({"reason": job["reason"]} if job.get("reason") else {}))
-
-
-def _target(target: dict[str, Any]) -> str:
-    return str(target["url"]) if "url" in target else f"{target['handler']} in pool {target['pool']}"
-
-
-def short_schedule(spec: dict[str, Any]) -> str:
-    """A schedule in a table's cell: its own words where it has one kind, else JSON."""
-    for kind in ("cron", "rate", "at"):
-        if kind in spec:
-            zone = spec.get("zone", "UTC")
-            return f"{kind} {spec[kind]}" + (f" {zone}" if zone != "UTC" else "")
-    return json.dumps(spec, ensure_ascii=False)
+for _act in (pause, resume, run, skip, unskip):
+    jobs_group.add_command(_act)

@@ -12,6 +12,7 @@ import click
 
 from tickwork.cli.audit_commands import audit_group
 from tickwork.cli.calendars_commands import calendars_group
+from tickwork.cli.cells_commands import cells_group
 from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.defaults_commands import defaults_group
@@ -90,6 +91,7 @@ for command in (
     audit_group,
     teams_group,
     pools_group,
+    cells_group,
     defaults_group,
     next_command,
     cost_command,

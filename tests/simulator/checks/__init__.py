@@ -82,6 +82,7 @@ class Checks:
                 self.attempts.changed(process, before, after)
                 self.deadlines.changed(process, before, after)
                 self.duties.item_changed(before, after)
+                self.freezes.put(process, before, after)
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
                 self.ticks.lease_changed(process, before, after)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.by_hand import is_by_hand
+from tests.simulator.places import next_pk
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ledger_key
 from tickwork.core.ledger.tables import JOBS, TIMERS
@@ -86,7 +87,7 @@ class OverlapChecks:
         if before["version"] != after["version"] or not passed_ms or passed_ms == after["next_scheduled_at_ms"]:
             return []
         fire_at_ms = before["next_fire_at_ms"]
-        pk = f"{self._world.cell}#{before['next_shard']:04d}#{fire_at_ms // 60_000:08d}"
+        pk = next_pk(self._world, before)
         sk = f"{fire_at_ms // SECOND_MS:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}"
         item = self._items[before["job_id"]].get(f"{pk}|{sk}")
         if item is None or item["status"] != "pending" or after.get("fired_through_ms", 0) < passed_ms:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
+from tests.simulator.places import next_pk
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
     from tickwork.testing.store import Change
 
 _LATE_REASONS = ("skipped_outage", "too_late")
+_PUNCTUAL_MS = 5_000
+"""Written out again: what is no later than this fires, also behind what was missed."""
 _SLACK_MS = 1_500
 """Beside the skew of clocks: items lie on whole seconds, and an answer takes its time."""
 
 
 class SkipChecks:
+    """`_outages`: of a process, and a job of which it has skipped what was missed, when it began."""
+
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
         self._told = told
+        self._outages: dict[tuple[Process, str], int] = {}
 
     @property
     def _slack_ms(self) -> int:
@@ -44,6 +50,8 @@ class SkipChecks:
             why = "its job's deletion was acknowledged before it was due"
         elif self._told.is_surely_cancelled(job_id, scheduled_at_ms):
             why = "its cancellation was acknowledged"
+        elif self._told.is_surely_skipped(job_id, scheduled_at_ms):
+            why = "somebody was told that it is skipped"
         if why:
             raise Violation("cancelled-stays", f"{process.name} started {ref}, but {why}")
 
@@ -74,7 +82,12 @@ class SkipChecks:
                 raise Violation(
                     "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
                 )
+            if reason.startswith("skipped by ") and not self._told.may_be_skipped(job_id, scheduled_at_ms):
+                what = f"{process.name} skipped {scheduled_at_ms} of {job_id}, which nobody wants skipped"
+                raise Violation("every-end-recorded", what)
             return
+        if reason == "skipped_outage":
+            self._outages[process, job_id] = process.earliest_ms()
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -90,14 +103,15 @@ class SkipChecks:
         if before["status"] != "active" or after["status"] == "error":
             return
         fire_at_ms = before["next_fire_at_ms"]
-        bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
+        second = fire_at_ms // SECOND_MS
         place = {
-            "pk": f"{self._world.cell}#{before['next_shard']:04d}#{bucket:08d}",
+            "pk": next_pk(self._world, before),
             "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
         }
         item = self._world.tables.standing(TIMERS, place)
         if item is None or item["status"] != "pending":
             return
+        self._check_outage(process, before, after)
         why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])
         if why is not None:
             raise Violation(
@@ -105,6 +119,18 @@ class SkipChecks:
                 f"{process.name} fired {passed_ms} of {before['job_id']}, which is to be skipped: {why}",
             )
         self._check_instant(process, before, passed_ms)
+
+    def _check_outage(self, process: Process, before: Item, after: Item) -> None:
+        """What was missed is told as missed to its end, in however many steps: behind a skip none of it fires, but for
+        the newest under `latest` (F8)."""
+        until_ms = self._outages.get((process, before["job_id"]), 0) - _PUNCTUAL_MS - _SLACK_MS
+        policy = before.get("catch_up", {}).get("policy", "latest")
+        last_ms = before["next_fire_at_ms"] if policy == "none" else after["next_fire_at_ms"]
+        if policy == "latest" and before.get("pauses"):
+            return  # a newer one may be paused
+        if policy in ("none", "latest") and 0 < last_ms < until_ms:
+            what = f"{process.name} fired {before['next_scheduled_at_ms']} of {before['job_id']} behind what it skipped"
+            raise Violation("every-end-recorded", f"{what} of the same outage, under {policy}")
 
     def _check_instant(self, process: Process, job: Item, scheduled_at_ms: int) -> None:
         """It is one of the instants of its job's schedule. (After a change it may be one of the schedule before.)"""

@@ -40,6 +40,9 @@ class Told:
     changes: dict[str, list[Ask]] = field(default_factory=lambda: defaultdict(list))
     pauses: dict[str, list[Ask]] = field(default_factory=lambda: defaultdict(list))
     resumes: dict[str, list[Ask]] = field(default_factory=lambda: defaultdict(list))
+    skips: dict[tuple[str, int], list[Ask]] = field(default_factory=lambda: defaultdict(list))
+    unskips: dict[tuple[str, int], list[Ask]] = field(default_factory=lambda: defaultdict(list))
+    """By job and nominal time, as cancellations are."""
     cancellations: dict[tuple[str, int], Ask] = field(default_factory=dict)
     """By job and nominal time."""
 
@@ -81,6 +84,21 @@ class Told:
             deletion.acked_ms + slack_ms < scheduled_at_ms
             and not any(creation.may_act_after(deletion.asked_ms) for creation in self.creations[job_id])
             for deletion in self.deletions[job_id]
+        )
+
+    def is_surely_skipped(self, job_id: str, scheduled_at_ms: int) -> bool:
+        """Whether somebody was told that this occurrence is skipped, and nobody has asked to take that back, in a job
+        that nobody made anew."""
+        at = job_id, scheduled_at_ms
+        return any(ask.is_acked for ask in self.skips[at]) and not self.unskips[at] and not self.deletions[job_id]
+
+    def may_be_skipped(self, job_id: str, scheduled_at_ms: int) -> bool:
+        """Whether it may have been skipped by somebody: he has asked for it, and was not told after it that it is taken
+        back."""
+        at = job_id, scheduled_at_ms
+        return any(
+            not any(undo.is_acked and not skip.may_act_after(undo.asked_ms) for undo in self.unskips[at])
+            for skip in self.skips[at]
         )
 
     def is_surely_cancelled(self, job_id: str, scheduled_at_ms: int) -> bool:

@@ -5,6 +5,7 @@ from tests.simulator.planted import (
     attempting,
     backlogs,
     buffers,
+    cells,
     chains,
     changes,
     creators,
@@ -38,6 +39,7 @@ PLANTED = (
     *overlaps.BUGS,
     *buffers.BUGS,
     *working.BUGS,
+    *cells.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

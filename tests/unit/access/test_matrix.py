@@ -68,7 +68,7 @@ class Stage:
         self.do("PUT", f"/teams/{team}", {"contact": f"ann of {team}"})
         self.do("PUT", f"/teams/{team}/pools/own", {})
         self.do("PUT", f"/calendars/{team}:days", {"dates": ["2026-12-25"]})
-        self.do("POST", "/jobs", {"team": team, "name": "nightly", "schedule": SCHEDULE, "target": target})
+        job = self.do("POST", "/jobs", {"team": team, "name": "nightly", "schedule": SCHEDULE, "target": target})
         timer = self.do("POST", "/timers", {"team": team, "delay_s": 600, "target": target})
         due = self.do("POST", "/timers", {"team": team, "delay_s": 0, "target": target})
         self.ports.clock.sleep_ms(1_000)
@@ -79,6 +79,7 @@ class Stage:
             "team": team,
             "name": "own",
             "job_id": f"{team}:nightly",
+            "next": job["next"]["scheduled_at"],
             "timer_id": timer["timer_id"],
             "run": due["timer_id"],
             "calendar_id": f"{team}:days",
@@ -127,6 +128,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "pause_job": {"reason": "a release"},
         "resume_job": {},
         "run_job": {"reason": "the file came late"},
+        "skip_occurrence": {"scheduled_at": it["next"], "reason": "the bank is closed"},
+        "unskip_occurrence": {"scheduled_at": it["next"]},
         "preview_schedule": {"schedule": SCHEDULE, "team": team},
         "create_timer": timer,
         "create_timers": {"timers": [timer]},
@@ -146,6 +149,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "test_routes": {},
         "put_team": {"contact": "bob", "version": 1},
         "adopt_teams": {"contact": "ann"},
+        "put_placement": {"cell": "main"},
+        "put_team_placement": {"cell": "main"},
         "publish_defaults": {"edition": 0, "reason": "a try", "tolerance_s": 60},
         "plan_defaults": {"version": 1, "percent": 10},
         "roll_out_defaults": {"edition": 0, "version": 1, "percent": 10, "reason": "a try"},

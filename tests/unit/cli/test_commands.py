@@ -225,3 +225,17 @@ def test_a_job_is_run_by_hand(url: str) -> None:
     assert "asked for before" in run(url, *asked, "--beside").stdout
     assert "by local: late" in run(url, "runs", "show", shown["occurrence"]).stdout
     assert "by local: late" in run(url, "runs", "list", "--job", "payments:nightly").stdout
+
+
+def test_one_occurrence_is_skipped_as_it_is_shown_and_that_is_taken_back(url: str) -> None:
+    run(url, "jobs", "create", "payments:nightly", "--cron", "0 2 * * *", "--pool", "payments")
+    one = json.loads(run(url, "jobs", "next", "payments:nightly", "--json").stdout)[0]["occurrence"]
+    assert "by local: closed" in run(url, "jobs", "skip", one, "--reason", "closed").stdout
+    assert "will be skipped: skipped by local: closed" in run(url, "jobs", "next", "payments:nightly").stdout
+    assert "closed" not in run(url, "jobs", "unskip", one).stdout
+    assert run(url, "jobs", "unskip", one).stderr == ""
+    other = one.replace("T02", "T03")
+    refused = run(url, "jobs", "skip", other, "--reason", "closed")
+    assert refused.exit_code == 2
+    assert one.partition("@")[2] in refused.stderr
+    assert run(url, "jobs", "skip", "payments:nightly", "--reason", "closed").exit_code == 2

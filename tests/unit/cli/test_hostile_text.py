@@ -18,6 +18,7 @@ from tests.support.hostile_text import ALL_AT_ONCE, orders_in, poisoned
 from tickwork.api.app import build_app
 from tickwork.cli.main import main
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.core.ledger.cells import CellShape
 from tickwork.local.server import serve
 from tickwork.ports import Layout
 
@@ -28,6 +29,8 @@ COMMANDS: dict[str, list[str]] = {
     "jobs create": [JOB, "--cron", "0 2 * * *", "--pool", "payments"],
     "jobs update": [JOB, "--lease", "90"],
     "jobs pause": [JOB, "--by", "ann", "--reason", ALL_AT_ONCE.replace("\x00", "").replace("\ud800", "")],
+    "jobs skip": ["NEXT", "--reason", "closed"],
+    "jobs unskip": ["NEXT"],
     "jobs run": [JOB, "--reason", "late"],
     "jobs resume": [JOB, "--by", "bob"],
     "jobs show": [JOB],
@@ -76,6 +79,9 @@ COMMANDS: dict[str, list[str]] = {
     "pools show": ["hostile:own"],
     "pools share": ["hostile:own", "--with", "spare"],
     "pools delete": ["hostile:own"],
+    "cells list": [],
+    "cells place": ["side", "--team", "hostile", "--reason", "room"],
+    "cells take-back": ["--team", "hostile"],
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
@@ -117,7 +123,7 @@ def test_one_module_prints_and_the_others_ask_it_to() -> None:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    ports = fake_ports(layout=Layout(pools=("default", "payments", "push")))
+    ports = fake_ports(layout=Layout(pools=("default", "payments", "push"), others=(CellShape("side", 2, 1),)))
     server = serve(lambda: build_app(ports), 0)
     server.serve_in_background()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -130,7 +136,7 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     """Run a command as one finds the world: with a job, a timer that has died, and a calendar."""
     client = ApiClient(url, auth="none")
     body = {"team": "payments", "name": "nightly", "schedule": {"cron": "0 2 * * *"}, "target": {"pool": "payments"}}
-    client.post("/jobs", body | {"tolerance_s": 0, "exact_reason": "tested"})
+    job = client.post("/jobs", body | {"tolerance_s": 0, "exact_reason": "tested"})
     timer = client.post("/timers", {"team": "payments", "delay_s": 500, "target": {"pool": "payments", "handler": "x"}})
     for team in ("hostile", "spare"):
         client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
@@ -140,6 +146,7 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     content.write_text('{"dates": ["2026-12-25"]}')
     key = client.post("/keys", {"team": "payments", "role": "viewer"})
     named = {"TIMER": timer["timer_id"], "FILE": str(content), "KEY": key["key_id"]}
+    named["NEXT"] = f"{JOB}@{job['next']['scheduled_at']}"
 
     def invoke(command: str, more: str = "") -> Result:
         arguments = [named.get(word, word) for word in COMMANDS[command]]

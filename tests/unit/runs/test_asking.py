@@ -231,6 +231,19 @@ def test_it_is_waited_for_also_where_the_index_does_not_show_it_yet(world: World
     assert world.messages(world.until_due(job_id))
 
 
+@pytest.mark.parametrize("overlap", [ALLOW, SKIP])
+def test_a_job_that_is_made_anew_waits_for_it_too(world: World, overlap: str) -> None:
+    job_id = job_of(world, overlap)
+    key = run_now(world, job_id)  # nothing of the job has fired, and nothing fires before the next
+    registering.delete_job(world.ports, job_id)
+    job_of(world, SKIP)
+    with pytest.raises(Held):
+        run_now(world, job_id)
+    assert world.run(world.until_due(job_id)).reason == "overlap"
+    world.complete(key, world.must_start(key).token)
+    assert world.messages(world.until_due(job_id))
+
+
 def test_a_job_names_no_more_runs_than_it_may_and_the_index_has_the_others(world: World) -> None:
     job_id = job_of(world)
     world.until_due(job_id)

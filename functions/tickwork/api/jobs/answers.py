@@ -59,6 +59,16 @@ PauseShown = TypedDict(
 )
 
 
+class SkipShown(TypedDict):
+    """That one coming occurrence is to be skipped."""
+
+    scheduled_at: Second
+    by: str
+    reason: str
+    undone_by: NotRequired[str]
+    """Who has taken it back: it is not skipped."""
+
+
 class JobShown(WorkShown):
     """A job as it stands, or as it was defined at a version that was asked for (`replaced`). `paused` is the status of
     an active one while a pause is in force."""
@@ -88,6 +98,7 @@ class JobShown(WorkShown):
     next: NextShown | None
     last: LastShown | None
     pauses: NotRequired[list[PauseShown]]
+    skips: NotRequired[list[SkipShown]]
     reason: NotRequired[str]
     """Why it is not active."""
 
@@ -115,6 +126,12 @@ class ChangedJob(JobAnswer):
     changed: bool
     waits_for: NotRequired[WaitsFor]
     """Of a change of `overlap`, to a policy under which runs may not overlap."""
+
+
+class UnskippedJob(JobShown):
+    """A job, and whether its occurrence was to be skipped until the caller took that back, now or before."""
+
+    changed: bool
 
 
 class JobsPage(TypedDict):

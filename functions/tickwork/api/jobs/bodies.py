@@ -95,6 +95,24 @@ class ResumeIn(Body):
     """A note, kept behind the actor whom the credential proves."""
 
 
+class SkipIn(Body):
+    """Skip one coming occurrence."""
+
+    scheduled_at: Text
+    """Its nominal time, as the job's preview shows it."""
+    reason: Annotated[str, Field(min_length=1, max_length=160)]
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+
+
+class UnskipIn(Body):
+    """Take back that one is to be skipped."""
+
+    scheduled_at: Text
+    by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    """A note, kept behind the actor whom the credential proves."""
+
+
 class RunNowIn(Body):
     """Run a job now, beside its schedule."""
 

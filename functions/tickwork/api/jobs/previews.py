@@ -14,7 +14,7 @@ from tickwork.core.access.actors import PLATFORM_TEAM, Actor
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.occurrences import fire_time_ms
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.schedule import Calendar, Schedule, describe, occurrences, warnings_of
 from tickwork.core.schedule.shown.preview import as_rows
 from tickwork.flows.ledger import reading
@@ -51,5 +51,5 @@ def why_not(job: Job, scheduled_at_ms: int) -> str:
     """Why a coming occurrence will not run; empty when it will."""
     if scheduled_at_ms in job.cancelled:
         return "will not run: it is cancelled"
-    pause = pause_at(job.pauses, scheduled_at_ms)
-    return "" if pause is None else f"will be skipped: {pause.skip_reason}"
+    left_out = left_out_at(job.pauses, job.skips, scheduled_at_ms)
+    return "" if left_out is None else f"will be skipped: {left_out.skip_reason}"

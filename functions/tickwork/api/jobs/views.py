@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import cast, get_type_hints
 
-from tickwork.api.jobs.answers import CatchUpShown, JobShown, LastShown, NextShown, PauseShown, PoliciesShown
+from tickwork.api.jobs.answers import (
+    CatchUpShown,
+    JobShown,
+    LastShown,
+    NextShown,
+    PauseShown,
+    PoliciesShown,
+    SkipShown,
+)
 from tickwork.api.masks import work_view
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.jobs.defaults import POLICIES, following
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
 from tickwork.core.jobs.overlap import BUFFER_ALL
 from tickwork.core.jobs.pauses import Pause, pause_in_force
+from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger.items import without_defaults
 
 PAUSED = "paused"
@@ -49,6 +58,8 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
         view["defaults_version"] = job.defaults_pin
     if job.pauses:
         view["pauses"] = [_pause(pause) for pause in job.pauses]
+    if job.skips:
+        view["skips"] = [_skip(skip) for skip in job.skips]
     if job.reason:
         view["reason"] = job.reason
     if job.overlap == BUFFER_ALL:
@@ -93,6 +104,11 @@ def _last(job: Job) -> LastShown | None:
     if "took_ms" in job.last:
         last["took_s"] = round(job.last["took_ms"] / SECOND_MS, 3)
     return last
+
+
+def _skip(skip: Skip) -> SkipShown:
+    view: SkipShown = {"scheduled_at": iso(skip.at_ms), "by": skip.by, "reason": skip.reason}
+    return view | {"undone_by": skip.undone_by} if skip.undone_by else view
 
 
 def _pause(pause: Pause) -> PauseShown:

@@ -13,6 +13,7 @@ from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.pools import SHARES, is_owned
 from tickwork.core.access.teams import RULES
 from tickwork.core.errors import InvariantViolated
+from tickwork.core.ledger.cells import PLACEMENTS
 from tickwork.core.ledger.tables import (
     AUDIT,
     CALENDARS,
@@ -54,7 +55,7 @@ TEAM_OF: Mapping[str, _TeamOf] = {
     RESOURCES.name: _before("#", "resource"),
     KEYS.name: _before(":", "key_id"),
     AUDIT.name: _before(":", "stream"),
-    TEAMS.name: lambda key: NOBODYS if key["cell"] == RULES else str(key["team"]).partition("#")[0],
+    TEAMS.name: lambda key: NOBODYS if key["cell"] in (RULES, PLACEMENTS) else str(key["team"]).partition("#")[0],
     LEASES.name: _of_service,
     SET_ASIDE.name: _of_service,
     PASSES.name: _of_service,

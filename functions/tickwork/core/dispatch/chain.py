@@ -15,7 +15,9 @@ from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
 from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_FULL, HELD_UP, HOLDERS_MAX, OVERLAP, Holder, Holding
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.skips import ahead as skips_ahead
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import ended
 from tickwork.core.ledger.keys import LedgerKey
@@ -79,9 +81,9 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | 
     while current is not None and (not skipped or current.fire_at_ms <= now_ms):
         if len(skipped) >= (SKIPS_PER_STEP_MAX if _is_missed(current, now_ms) else SKIPS_OF_LAST_STEP_MAX):
             break
-        pause = pause_at(job.pauses, current.scheduled_at_ms)
-        if pause is not None:
-            reason: str | None = pause.skip_reason
+        left_out = left_out_at(job.pauses, job.skips, current.scheduled_at_ms)
+        if left_out is not None:
+            reason: str | None = left_out.skip_reason
         else:
             reason = _why_skip(job, current, now_ms, shards, is_outage=is_outage)
             if reason is None and _held_up(job, holding) is not None:
@@ -141,12 +143,17 @@ def _has_due_successors(job: Job, missed: Next, count: int, now_ms: int, shards:
 
 
 def _following_unpaused(job: Job, current: Next, shards: int) -> Next | None:
-    """The occurrence after one, leaving out those that a pause covers: each pause is stepped over at once."""
+    """The occurrence after one, leaving out those that are skipped, or that a pause covers: each pause is stepped over
+    at once."""
     successor = following(job, current.scheduled_at_ms, shards)
-    while successor is not None and (pause := pause_at(job.pauses, successor.scheduled_at_ms)) is not None:
-        if not pause.until_ms:
+    while successor is not None:
+        left_out = left_out_at(job.pauses, job.skips, successor.scheduled_at_ms)
+        if left_out is None:
+            break
+        if isinstance(left_out, Pause) and not left_out.until_ms:
             return None
-        successor = following(job, pause.until_ms - 1, shards)
+        passed_ms = left_out.until_ms - 1 if isinstance(left_out, Pause) else left_out.at_ms
+        successor = following(job, passed_ms, shards)
     return successor
 
 
@@ -158,12 +165,15 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
         changes |= ended_attributes(job, passed)
     ahead = [at_ms for at_ms in job.cancelled if at_ms > passed]
     changes |= {"cancelled": ahead} if ahead else {}
+    skips = skips_ahead(job.skips, passed)
+    changes |= {"skips": [skip.to_item() for skip in skips]} if skips and skips != job.skips else {}
     changes |= _holders_after(due, step, passed)
     kept_back: tuple[Write, ...] = ()
     if step.buffers:
         buffer, kept_back = buffering.put_behind(job, due, _held_up(job, step.holding), now_ms)
         changes |= overlap.buffered(buffer)
     gone = {"cancelled"} if job.cancelled and not ahead else set()
+    gone |= {"skips"} if job.skips and not skips else set()
     gone |= {"holders"} if step.holding is not None and job.holders else set()
     remove = tuple(sorted(gone - changes.keys()))
     writes: list[Write] = [Update(JOBS, job.key(), chain_unmoved(job, due), set=changes, remove=remove)]
@@ -260,5 +270,6 @@ def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
         Is("status", ACTIVE),
         Is("next_scheduled_at_ms", due.scheduled_at_ms),
         Is("next_fire_at_ms", due.fire_at_ms),
+        Is("next_shard", next_attributes(job.next)["next_shard"]),
         *overlap.as_read(job.holders, job.held_through_ms, job.buffer),
     )

@@ -23,6 +23,7 @@ from tickwork.core.ledger.writes import Check, Item, Update, all_of
 
 def asked_run(job: Job, key: LedgerKey, work: Work, by: str, because: str, now_ms: int, *, beside: bool) -> Run:
     """The pending run. What it is to do stands in it, whatever its job becomes (W13)."""
+    defaults = job.goes_by if job.goes_by != job.defaults_base else None
     return Run(
         key,
         work=work,
@@ -33,6 +34,7 @@ def asked_run(job: Job, key: LedgerKey, work: Work, by: str, because: str, now_m
         created_by=by,
         because=because,
         beside=beside,
+        defaults=defaults,
     )
 
 
@@ -41,9 +43,10 @@ def joining(job: Job, run: Run, live: tuple[Holder, ...]) -> Update | Check:
     ended; where its runs may not overlap there is none (who would be held does not come here)."""
     if run.beside:
         return Check(JOBS, job.key(), as_read(job))
-    # Of more than a job can name the newest are: the others have been in the index for long.
+    # Of more than a job can name the newest are: the others have been in the index for long, and are looked for.
     named: Item = overlap.written((*live, Holder(run.key))[-HOLDERS_MAX:])
     if not job.may_overlap and job.fired_through_ms:
         named["held_through_ms"] = job.fired_through_ms
     unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
-    return Update(JOBS, job.key(), unmoved, set=named)
+    dropped = job.may_overlap and len(live) >= HOLDERS_MAX and job.held_through_ms
+    return Update(JOBS, job.key(), unmoved, set=named, remove=("held_through_ms",) if dropped else ())

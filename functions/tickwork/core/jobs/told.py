@@ -62,6 +62,8 @@ def told(job: Job, now_ms: int) -> Item:
     if pause is not None:
         until = iso_ms(pause.until_ms) if pause.until_ms else None
         said["pause"] = {"by": pause.by, "reason": pause.reason, "from": iso_ms(pause.from_ms), "until": until}
+    if skips := [one for one in job.skips if not one.undone_by]:
+        said["skips"] = [{"scheduled_at": iso_ms(one.at_ms), "by": one.by, "reason": one.reason} for one in skips]
     if job.cancelled:
         said["cancelled"] = [iso_ms(at_ms) for at_ms in job.cancelled]
     return said

@@ -28,6 +28,7 @@
 | what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
+| in which cell what is new of a team, or of all, lies | teams | `@cells` | `team#name`, `all#` | API | whoever creates | teams that were ever placed |
 | what the platform has said | teams | `@rules` | `unknown-teams-refused`, `platform-defaults` | API | all that plan jobs | two |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
@@ -40,10 +41,9 @@
 
 `through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is
 the first whose place lies at or behind its nominal second, and the one that stands in `jobs` when there is none.
-`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
-in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
-its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
-`pool#default`, `shard#0003`, `job#team:name`, or `all#`.
+`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970 in ten
+digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as its halves, so that
+one second of a team is a range. `kind#name` of a row is whom it waits for: `pool#default`, `job#team:name`, or `all#`.
 """
 
 from __future__ import annotations

@@ -189,4 +189,4 @@ def _is_next(ports: Ports, key: LedgerKey) -> bool:
         job = read_job(ports, key.job_id)
     except Unreadable:
         return True
-    return job is not None and job.next_key(key.cell) == key
+    return job is not None and job.next_key(ports.layout.home) == key

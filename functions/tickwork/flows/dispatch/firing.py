@@ -185,7 +185,7 @@ def _to_step(ports: Ports, runs: Sequence[Run], jobs: dict[str, Job], firing: Fi
                 _set_aside(ports, f"{run.key.ref}: its job is not in the jobs table")
             continue
         # What its job has not passed is nobody else's to see to, whichever pool the job is in by now.
-        moved = job.version > 1 or job.next_key(run.key.cell) == run.key
+        moved = job.version > 1 or job.next_key(ports.layout.home) == run.key
         if firing.takes(run.key, job.work, fired, moved=moved):
             due.append(run)
     return due

@@ -114,12 +114,13 @@ class Serving:
         another slice follow the creator's rule; those that are near bring their tick."""
         closing = self.holding.lease.closing
         horizon = self.now_s + slices.TICK_HORIZON_S + 2 * BUCKET_S  # the ticker rounds up; its clock may be ahead
-        mine = [key for key in materialised if self.ports.layout.slice_of(key.shard) == self.slice_no]
-        self._see_to_others([key for key in materialised if self.ports.layout.slice_of(key.shard) != self.slice_no])
+        layout = self.ports.layout
+        mine = [key for key in materialised if key.cell == layout.cell and layout.slice_of(key.shard) == self.slice_no]
+        if len(mine) < len(materialised):
+            own = set(mine)
+            self._see_to_others([key for key in materialised if key not in own])
         ticks = {
-            Tick(self.ports.layout.cell, self.slice_no, key.fire_second)
-            for key in mine
-            if closing < key.fire_second <= horizon
+            Tick(layout.cell, self.slice_no, key.fire_second) for key in mine if closing < key.fire_second <= horizon
         }
         if ticks:
             send_ticks(self.ports, ticks)

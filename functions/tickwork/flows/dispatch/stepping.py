@@ -15,7 +15,7 @@ from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes, following
 from tickwork.core.jobs.overlap import OVERLAP, Holding
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey
@@ -110,9 +110,9 @@ def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | 
     key, now_ms = run.key, ports.clock.now_ms()
     if job.fired_through_ms >= key.scheduled_at_ms:
         return _Step(run, job, (), True, 0, job.next)
-    if job.status != ACTIVE or job.next_key(key.cell) != key:
+    if job.status != ACTIVE or job.next is None or job.next_key(ports.layout.home) != key:
         return None
-    due = Next(key.scheduled_at_ms, key.fire_at_ms, key.shard)
+    due = job.next
     try:
         if run.status == lifecycle.PENDING:
             step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding)
@@ -132,7 +132,7 @@ def _parked(ports: Ports, job: Job, run: Run, holding: Holding | None, why: str)
     """The last step of a job whose next occurrence cannot be computed: this one still fires, unless the job was paused
     then, another run holds it, or it was started before it was stepped. It holds up no other."""
     key = run.key
-    park, pause = _park(ports, job, key, why), pause_at(job.pauses, key.scheduled_at_ms)
+    park, pause = _park(ports, job, key, why), left_out_at(job.pauses, job.skips, key.scheduled_at_ms)
     by = holding.by if holding is not None else None
     if (pause is None and by is None) or run.status != lifecycle.PENDING:
         return _Step(run, job, (park,), run.status == lifecycle.PENDING, 0, None)
@@ -194,7 +194,7 @@ def _fire_passed(ports: Ports, passed: Sequence[_Step], firing: Firing, fired: F
         if item is None:
             continue
         if step.next is not None:
-            fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+            fired.materialised.append(step.job.occurrence_key(ports.layout.home, step.next))
         if item.get("status") != lifecycle.PENDING:
             continue
         try:
@@ -223,7 +223,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
         if job is None or run is None:
             return []
-        upcoming = job.next_key(run.key.cell)
+        upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
         job = as_due(ports, job, run)
@@ -257,7 +257,7 @@ def _note_look(step: _Step, fired: Fired) -> None:
 def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[ReadyMessage]:
     fired.skipped += step.skipped
     if step.next is not None and step.writes:
-        fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+        fired.materialised.append(step.job.occurrence_key(ports.layout.home, step.next))
     if step.buffers:
         ports.signals.count("scheduler.buffered_total")
         _note_look(step, fired)

@@ -93,7 +93,8 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     earlier_ms = versions.through_ms(standing) if standing else max(0, now_ms - versions.BEFORE_BIRTH_MS)
     standing_at = {"version": version, "defined_since": version, "created_at_ms": now_ms, "defaults_base": BUILT_IN}
     job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
-    job = replace(job, audit_head=standing.audit_head if standing else "")  # one stream, as long as the name is known
+    if standing is not None:  # one stream, as long as the name is known; and whoever runs yet still holds the name
+        job = replace(job, audit_head=standing.audit_head, holders=standing.holders)
     job = reading.to_plan(ports, job)
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)
@@ -121,7 +122,7 @@ def first_occurrence(job: Job, now_ms: int, shards: int) -> Next | None:
 
 
 def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
-    key, now_ms = job.next_key(ports.layout.cell), ports.clock.now_ms()
+    key, now_ms = job.next_key(ports.layout.home), ports.clock.now_ms()
     assert key is not None
     creating.prepare_slices(ports, [key])
     unchanged: Condition = Absent() if standing is None else as_read(standing)
@@ -154,7 +155,7 @@ def _counted(ports: Ports, team: str, writes: list[Write]) -> Committed | Refuse
 
 def see_to_next(ports: Ports, job: Job) -> None:
     """The creator's rule for a job's pending occurrence."""
-    key = job.next_key(ports.layout.cell)
+    key = job.next_key(ports.layout.home)
     if key is not None:
         creating.follow_up(ports, [key])
 
@@ -239,7 +240,7 @@ def _deletion(ports: Ports, job: Job, now_ms: int) -> list[Write]:
     } | next_attributes(None)
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone), entry]
     writes += versions.replaced(job, None, now_ms, retention_s)
-    key = job.next_key(ports.layout.cell)
+    key = job.next_key(ports.layout.home)
     if key is not None:
         writes.append(pending.end_pending(key, lifecycle.CANCEL, "the job was deleted", now_ms, retention_s))
     return writes

@@ -1,0 +1,45 @@
+"""A job as the command line shows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tickwork.cli.output import show_facts, show_json
+
+
+def show_job(job: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(job)
+        return
+    facts: dict[str, Any] = {
+        "job": job["job_id"],
+        "status": job["status"],
+        "schedule": short_schedule(job["schedule"]),
+        "next": job["next"] and f"{job['next']['fire_at']} (nominal {job['next']['scheduled_at']})",
+        "last": job["last"] and f"{job['last']['status']} {job['last']['scheduled_at']}",
+        "target": _target(job["target"]),
+        "tolerance": f"{job['tolerance_s']} s",
+        "retries": f"{job['retry_policy']['max_attempts']} attempts",
+        "version": job["version"],
+    }
+    if job["status"] == "paused":
+        pause = job["pauses"][-1]
+        facts["paused"] = f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'})"
+    skips = [one for one in job.get("skips", ()) if "undone_by" not in one]
+    if skips:
+        facts["skips"] = "; ".join(f"{one['scheduled_at']} by {one['by']}: {one['reason']}" for one in skips)
+    show_facts(facts | ({"reason": job["reason"]} if job.get("reason") else {}))
+
+
+def _target(target: dict[str, Any]) -> str:
+    return str(target["url"]) if "url" in target else f"{target['handler']} in pool {target['pool']}"
+
+
+def short_schedule(spec: dict[str, Any]) -> str:
+    """A schedule in a table's cell: its own words where it has one kind, else JSON."""
+    for kind in ("cron", "rate", "at"):
+        if kind in spec:
+            zone = spec.get("zone", "UTC")
+            return f"{kind} {spec[kind]}" + (f" {zone}" if zone != "UTC" else "")
+    return json.dumps(spec, ensure_ascii=False)
