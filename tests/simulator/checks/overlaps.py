@@ -70,6 +70,8 @@ class OverlapChecks:
             return [(job, ref)] if job is not None else []
         if now == "pending" and was != "pending":
             self._dispatched.discard(ref)
+        if was == now == "buffered":
+            return []  # another one waits behind it
         if was == "buffered":
             self._check_released(process, job or {}, after)
         elif now == "skipped" != was:
