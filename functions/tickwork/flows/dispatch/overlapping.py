@@ -97,17 +97,18 @@ def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
     return is_free and run.key.scheduled_at_ms > job.fired_through_ms
 
 
-def _items(ports: Ports, holders: Sequence[Holder]) -> dict[Holder, Item | None]:
-    unique = list(dict.fromkeys(holders))
-    return dict(zip(unique, read_many(ports, TIMERS, [one.key.as_item() for one in unique]), strict=True))
+def _items(ports: Ports, holders: Sequence[Holder]) -> dict[LedgerKey, Item | None]:
+    """Each run once: one that was replayed may be named, and be found as one that was passed."""
+    unique = list(dict.fromkeys(one.key for one in holders))
+    return dict(zip(unique, read_many(ports, TIMERS, [key.as_item() for key in unique]), strict=True))
 
 
-def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Item | None]) -> Holding:
+def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[LedgerKey, Item | None]) -> Holding:
     """Those that have not ended, the oldest first."""
     live: dict[str, tuple[Holder, Item]] = {}
     now_ms = ports.clock.now_ms()
     for holder in sorted(holders, key=lambda one: one.key.scheduled_at_ms):
-        item = items[holder]
+        item = items[holder.key]
         if item is not None and item["status"] not in lifecycle.MEANING:
             raise Unreadable(f"{holder.key.ref}: unknown status {item['status']!r}")
         if item is not None and overlap.holds(item, now_ms):
@@ -122,7 +123,9 @@ def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Ite
 def _passed_unseen(ports: Ports, job: Job) -> list[Holder]:
     """The occurrences that the job has passed since somebody put down its holders: fired as under `allow`. And all runs
     that were asked for since, which may be of any time, also of one that the chain has not come to."""
-    if job.held_through_ms >= job.fired_through_ms:
+    # Of a job that has fired nothing yet and was changed, runs that were asked for may be named no more.
+    may_be_unnamed = not job.held_through_ms and job.version > 1
+    if job.held_through_ms >= job.fired_through_ms and not may_be_unnamed:
         return []
     ports.signals.count("scheduler.holders_looked_for_total")
     between = (job.held_through_ms + 1, LATEST_INSTANT_MS)
