@@ -137,6 +137,7 @@ def play() -> Examples:
     _lists(stage)
     _keys(stage)
     _teams(stage)
+    _pauses(stage)
     _defaults(stage)
     _refusals(stage)
     return stage.examples
@@ -290,6 +291,15 @@ def _pools(stage: _Stage) -> None:
     stage.call("GET", fast)
     stage.call("GET", "/teams/payments/pools")
     stage.call("DELETE", fast)
+
+
+def _pauses(stage: _Stage) -> None:
+    freeze = {"team": "payments", "reason": "deploy of the ledger", "until": "2026-10-31T18:00:00Z"}
+    stage.call("POST", "/pauses", freeze)
+    stage.call("GET", "/pauses", team="payments")
+    stage.call("POST", "/timers", TIMER | {"client_key": "reminder-4712"})
+    stage.after(120)
+    stage.call("POST", "/pauses:resume", {"team": "payments"})
 
 
 def _cells(stage: _Stage) -> None:

@@ -15,6 +15,7 @@ from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.jobs import running, skipping
 from tickwork.api.keys import routes as keys
+from tickwork.api.pauses import routes as pauses
 from tickwork.api.pools import routes as pools
 from tickwork.api.routing import Table, checked
 from tickwork.api.runs import routes as runs
@@ -34,6 +35,7 @@ CHAPTERS: dict[str, Table] = {
     "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
+    "pauses": pauses.ROUTES,
     "cells": cells.ROUTES,
     "defaults": defaults.ROUTES,
     "service": service.ROUTES,

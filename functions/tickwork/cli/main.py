@@ -21,6 +21,7 @@ from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
 from tickwork.cli.next_command import next_command
 from tickwork.cli.output import say_lines, take_any_text
+from tickwork.cli.pauses_commands import pause_command, pauses_command, resume_command
 from tickwork.cli.pools_commands import pools_group
 from tickwork.cli.push_secret_command import push_secret_command
 from tickwork.cli.runs_commands import runs_group
@@ -91,6 +92,9 @@ for command in (
     audit_group,
     teams_group,
     pools_group,
+    pause_command,
+    resume_command,
+    pauses_command,
     cells_group,
     defaults_group,
     next_command,

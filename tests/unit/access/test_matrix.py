@@ -148,6 +148,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "put_pool": {"shared_with": ["web"], "version": 1},
         "test_routes": {},
         "put_team": {"contact": "bob", "version": 1},
+        "pause_scope": {"team": team, "reason": "a release"},
+        "resume_scope": {"team": team},
         "adopt_teams": {"contact": "ann"},
         "put_placement": {"cell": "main"},
         "put_team_placement": {"cell": "main"},

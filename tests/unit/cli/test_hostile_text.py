@@ -79,6 +79,9 @@ COMMANDS: dict[str, list[str]] = {
     "pools show": ["hostile:own"],
     "pools share": ["hostile:own", "--with", "spare"],
     "pools delete": ["hostile:own"],
+    "pause": ["--team", "hostile", "--reason", "a release", "--until", "2099-12-01T00:00:00Z"],
+    "resume": ["--team", "spare", "--dry-run"],
+    "pauses": ["--team", "hostile"],
     "cells list": [],
     "cells place": ["side", "--team", "hostile", "--reason", "room"],
     "cells take-back": ["--team", "hostile"],
@@ -141,6 +144,8 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     for team in ("hostile", "spare"):
         client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
     client.call("PUT", "/teams/hostile/pools/own", {})
+    for team in ("hostile", "spare"):
+        client.post("/pauses", {"team": team, "reason": "a release"})
     client.call("PUT", "/calendars/payments:days", {"dates": ["2026-12-25"]})
     content = tmp_path / "days.json"
     content.write_text('{"dates": ["2026-12-25"]}')

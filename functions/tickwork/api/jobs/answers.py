@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.paused_view import ScopePauseShown
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
@@ -98,6 +99,8 @@ class JobShown(WorkShown):
     next: NextShown | None
     last: LastShown | None
     pauses: NotRequired[list[PauseShown]]
+    paused_by: NotRequired[list[ScopePauseShown]]
+    """The pauses in force of its team, of its pool, or of everything."""
     skips: NotRequired[list[SkipShown]]
     reason: NotRequired[str]
     """Why it is not active."""

@@ -63,7 +63,8 @@ def free(
         job = jobs.get(job_id)
         if job is None or job.buffer is None:
             continue
-        takes = [firing.takes(key, job.work, fired, moved=job.version > 1) for key in keys]  # each is left by itself
+        # Each is left by itself. Whether a pause keeps it is asked of what is released.
+        takes = [firing.takes(key, job.work, fired, moved=job.version > 1, starts=False) for key in keys]
         if not all(takes):
             stuck.add(job_id)
             continue
