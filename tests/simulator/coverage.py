@@ -35,6 +35,7 @@ _READERS = (
     *("fired under skip", "item overlap", "item pending -> buffered", "item buffered -> pending"),
     *("2 wait", "3 wait", "item buffer_full"),
     *("item buffered -> skipped", "released by the one that ended the holder", "released by a look"),
+    *("defaults published", "defaults rolled out", "decided by what it was planned by"),
     *("run asked for", "run asked for before", "told Held"),
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),

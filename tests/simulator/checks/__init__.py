@@ -21,6 +21,7 @@ from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
+from tests.simulator.checks.planned_by import PlannedByChecks
 from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.sight import SightChecks
 from tests.simulator.checks.skips import SkipChecks
@@ -58,6 +59,7 @@ class Checks:
         self.slots = SlotChecks(world)
         self.skips = SkipChecks(world, self.told)
         self.overlaps = OverlapChecks(world)
+        self.planned_by = PlannedByChecks(world)
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
@@ -102,6 +104,7 @@ class Checks:
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
         self.overlaps.settled(process, changes)
+        self.planned_by.settled(process, changes)
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)
         self.sight.settled(process, changes)

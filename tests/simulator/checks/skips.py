@@ -9,6 +9,7 @@ from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
 from tests.simulator.places import next_pk
+from tests.simulator.rollouts import as_planned
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -86,6 +87,7 @@ class SkipChecks:
                 what = f"{process.name} skipped {scheduled_at_ms} of {job_id}, which nobody wants skipped"
                 raise Violation("every-end-recorded", what)
             return
+        job = as_planned(self._world, job, self._planned(job) if not is_first else item)
         if reason == "skipped_outage":
             self._outages[process, job_id] = process.earliest_ms()
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
@@ -103,22 +105,24 @@ class SkipChecks:
         if before["status"] != "active" or after["status"] == "error":
             return
         fire_at_ms = before["next_fire_at_ms"]
-        second = fire_at_ms // SECOND_MS
-        place = {
-            "pk": next_pk(self._world, before),
-            "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
-        }
-        item = self._world.tables.standing(TIMERS, place)
+        item = self._planned(before)
         if item is None or item["status"] != "pending":
             return
-        self._check_outage(process, before, after)
-        why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])
+        planned = as_planned(self._world, before, item)
+        self._check_outage(process, planned, after)
+        why = why_firing_is_wrong(self._missed(process, planned, passed_ms, fire_at_ms), before["schedule"])
         if why is not None:
             raise Violation(
                 "every-end-recorded",
                 f"{process.name} fired {passed_ms} of {before['job_id']}, which is to be skipped: {why}",
             )
         self._check_instant(process, before, passed_ms)
+
+    def _planned(self, job: Item) -> Item | None:
+        """The item of a job's next occurrence, by which what it skips with it is decided, too."""
+        second, nominal_s = job["next_fire_at_ms"] // SECOND_MS, job["next_scheduled_at_ms"] // SECOND_MS
+        sk = f"{second:010d}#{job['team']}#{job['name']}#{nominal_s:010d}"
+        return self._world.tables.standing(TIMERS, {"pk": next_pk(self._world, job), "sk": sk})
 
     def _check_outage(self, process: Process, before: Item, after: Item) -> None:
         """What was missed is told as missed to its end, in however many steps: behind a skip none of it fires, but for

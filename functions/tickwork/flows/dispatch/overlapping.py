@@ -47,7 +47,8 @@ def holdings(ports: Ports, jobs: Iterable[Job]) -> dict[str, Holding | Unheard]:
     strict = {job.job_id: job for job in jobs if not job.may_overlap}
     for job in strict.values():
         try:
-            named[job.job_id] = (*job.holders, *_passed_unseen(ports, job))
+            found_too = {one.key: one for one in (*_passed_unseen(ports, job), *job.holders)}  # some are both
+            named[job.job_id] = tuple(found_too.values())
         except (WorldError, Unreadable) as error:
             found[job.job_id] = Unheard(error)
     try:
