@@ -130,7 +130,7 @@ class SkipChecks:
         until_ms = self._outages.get((process, before["job_id"]), 0) - _PUNCTUAL_MS - _SLACK_MS
         policy = before.get("catch_up", {}).get("policy", "latest")
         last_ms = before["next_fire_at_ms"] if policy == "none" else after["next_fire_at_ms"]
-        if policy == "latest" and before.get("pauses"):
+        if policy == "latest" and _left_out(before):
             return  # a newer one may be paused
         if policy in ("none", "latest") and 0 < last_ms < until_ms:
             what = f"{process.name} fired {before['next_scheduled_at_ms']} of {before['job_id']} behind what it skipped"
@@ -159,5 +159,11 @@ class SkipChecks:
             job.get("scheduled_since_ms", 0),
             process.earliest_ms(),
             process.latest_ms(),
-            [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())],
+            _left_out(job),
         )
+
+
+def _left_out(job: Item) -> list[tuple[int, int]]:
+    """The spans of nominal time that somebody has paused, or told a job to skip."""
+    paused = [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())]
+    return paused + [(skip["at_ms"], skip["at_ms"] + 1) for skip in job.get("skips", ())]

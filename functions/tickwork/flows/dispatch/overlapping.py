@@ -98,18 +98,20 @@ def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
     return is_free and run.key.scheduled_at_ms > job.fired_through_ms
 
 
-def _items(ports: Ports, holders: Sequence[Holder]) -> dict[LedgerKey, Item | None]:
-    """Each run once: one that was replayed may be named, and be found as one that was passed."""
-    unique = list(dict.fromkeys(one.key for one in holders))
-    return dict(zip(unique, read_many(ports, TIMERS, [key.as_item() for key in unique]), strict=True))
+def _items(ports: Ports, holders: Sequence[Holder]) -> dict[Holder, Item | None]:
+    """By holder its item. One run may be named twice, as a job knows it and as the index shows it: with and without
+    its replays."""
+    keys = list(dict.fromkeys(one.key for one in holders))
+    items = dict(zip(keys, read_many(ports, TIMERS, [key.as_item() for key in keys]), strict=True))
+    return {holder: items[holder.key] for holder in holders}
 
 
-def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[LedgerKey, Item | None]) -> Holding:
+def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Item | None]) -> Holding:
     """Those that have not ended, the oldest first."""
     live: dict[str, tuple[Holder, Item]] = {}
     now_ms = ports.clock.now_ms()
     for holder in sorted(holders, key=lambda one: one.key.scheduled_at_ms):
-        item = items[holder.key]
+        item = items[holder]
         if item is not None and item["status"] not in lifecycle.MEANING:
             raise Unreadable(f"{holder.key.ref}: unknown status {item['status']!r}")
         if item is not None and overlap.holds(item, now_ms):
