@@ -90,6 +90,24 @@ def test_one_that_is_cancelled_while_it_waits_is_stepped_over(world: World) -> N
     assert buffer_of(world) == ("None", "None", "None")
 
 
+def test_a_step_that_was_planned_before_one_ceased_to_wait_is_refused_and_looks_again(world: World) -> None:
+    _, keys = held(world, 2)
+    third = world.next_key("shop:x")
+    world.clock.at_ms = third.fire_at_ms
+    commit = world.store.commit
+
+    def cancelled_before(writes: Any) -> Any:
+        if any(getattr(write, "set", {}).get("status") == "buffered" for write in writes):
+            world.store.commit = commit  # type: ignore[method-assign]
+            cancelling.cancel_run(world.ports, keys[0], "not wanted")
+        return commit(writes)
+
+    world.store.commit = cancelled_before  # type: ignore[method-assign]
+    world.scan()
+    assert status(world, third) == "buffered"
+    assert buffer_of(world) == (keys[1].ref, third.ref, "2")
+
+
 def test_one_behind_the_last_that_was_cancelled_is_found(world: World) -> None:
     first, keys = held(world, 2)
     cancelling.cancel_run(world.ports, keys[1], "not wanted")
