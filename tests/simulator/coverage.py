@@ -36,6 +36,7 @@ _READERS = (
     *("item buffered -> skipped", "released by the one that ended the holder", "released by a look"),
     *("run asked for", "run asked for before", "told Held"),
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
+    *("scope paused skip", "scope paused latest", "scope paused all", "scope resumed", "resume starts something"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )
 

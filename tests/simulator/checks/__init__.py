@@ -21,6 +21,7 @@ from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
+from tests.simulator.checks.paused import PausedChecks
 from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.sight import SightChecks
 from tests.simulator.checks.skips import SkipChecks
@@ -61,6 +62,7 @@ class Checks:
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
+        self.paused = PausedChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
         self.audited = AuditChecks()

@@ -78,7 +78,9 @@ class SkipChecks:
     def _check_skip(self, process: Process, job: Item, item: Item, *, is_first: bool) -> None:
         reason, job_id, scheduled_at_ms = str(item["reason"]), job["job_id"], item["scheduled_at_ms"]
         if reason not in _LATE_REASONS:
-            if reason.startswith("paused ") and not self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms):
+            is_paused = self._world.checks.paused.may_cover(item)
+            is_paused = is_paused or self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms)
+            if reason.startswith("paused ") and not is_paused:
                 raise Violation(
                     "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
                 )
@@ -88,6 +90,8 @@ class SkipChecks:
             return
         if reason == "skipped_outage":
             self._outages[process, job_id] = process.earliest_ms()
+        if self._world.checks.paused.may_cover(item):
+            return  # what became of it by its policy depends on what was kept then
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -109,7 +113,7 @@ class SkipChecks:
             "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
         }
         item = self._world.tables.standing(TIMERS, place)
-        if item is None or item["status"] != "pending":
+        if item is None or item["status"] != "pending" or self._world.checks.paused.may_cover(item):
             return
         self._check_outage(process, before, after)
         why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])

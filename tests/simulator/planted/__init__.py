@@ -11,6 +11,7 @@ from tests.simulator.planted import (
     creators,
     leases,
     overlaps,
+    pauses,
     promises,
     reconciler,
     rows,
@@ -40,6 +41,7 @@ PLANTED = (
     *buffers.BUGS,
     *working.BUGS,
     *cells.BUGS,
+    *pauses.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]
