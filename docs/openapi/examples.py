@@ -304,11 +304,12 @@ def _pauses(stage: _Stage) -> None:
 
 def _cells(stage: _Stage) -> None:
     """A team moves to a cell of its own, and back; everybody moves, and back."""
-    for path in ("/teams/payments/placement", "/placement"):
-        stage.call("PUT", path, {"cell": "payments", "reason": "2,000 timers a second"})
+    placed = {"cell": "payments", "reason": "2,000 timers a second"}
+    stage.call("PUT", "/teams/payments/placement", placed)
+    stage.call("PUT", "/placement", {"cell": "payments", "lane": "P2", "reason": "bulk in slices of its own"})
     stage.call("GET", "/cells")
-    for path in ("/teams/payments/placement", "/placement"):
-        stage.call("DELETE", path)
+    stage.call("DELETE", "/teams/payments/placement")
+    stage.call("DELETE", "/placement", lane="P2")
 
 
 def _refusals(stage: _Stage) -> None:

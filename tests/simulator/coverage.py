@@ -34,6 +34,7 @@ _READERS = (
     *("run_put_off", "started after a freeze"),
     *("fired under skip", "item overlap", "item pending -> buffered", "item buffered -> pending"),
     *("item buffered -> skipped", "released by the one that ended the holder", "released by a look"),
+    *("defaults published", "defaults rolled out", "decided by what it was planned by"),
     *("run asked for", "run asked for before", "told Held"),
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
     *("scope paused skip", "scope paused latest", "scope paused all", "scope resumed", "resume starts something"),

@@ -9,6 +9,7 @@ from tests.simulator import clients, operators, readers, servers
 from tests.simulator.elements import CALENDAR
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
+from tests.simulator.rollouts import plan_roll_outs
 from tests.simulator.scopes import plan_scope_pauses
 from tests.simulator.shape import POOL, JobPlan
 from tests.simulator.tight import AUDIT_EVERY_MS, SHORT_DAYS
@@ -44,6 +45,7 @@ def plan(world: World) -> None:
         at(world.sometime(), lambda: plant_poison(world))
     if world.faults.strikes(world.rng, "garbled_schedule"):
         at(world.sometime(), lambda: garble_schedule(world))
+    plan_roll_outs(world)
     plan_vandals(world)
     plan_parts(world, world.broken_parts, world.apart)
 

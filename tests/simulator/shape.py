@@ -20,6 +20,7 @@ from tests.simulator.elements import (
     with_overlap,
 )
 from tests.simulator.parts import PENDING_ISOLATION
+from tests.simulator.rollouts import RollOutPlan, with_roll_outs
 from tests.simulator.scopes import ScopePausePlan, with_scope_pauses
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
@@ -151,6 +152,7 @@ class Shape:
     """Beside the home cell."""
     placements: tuple[PlacementPlan, ...] = ()
     scope_pauses: tuple[ScopePausePlan, ...] = ()
+    roll_outs: RollOutPlan | None = None
     page: int = 0
     """How many items a page has, where it is smaller than in production; 0: it is not."""
 
@@ -164,6 +166,7 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
+    shape = with_roll_outs(Random(f"roll-outs of {start_ms}"), shape)
     shape = with_buffers(Random(f"buffers of {start_ms}"), shape)
     shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
     shape = _with_skips(Random(f"skips of {start_ms}"), shape)

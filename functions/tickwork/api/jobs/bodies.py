@@ -51,6 +51,7 @@ class JobChangeIn(Body):
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
     payload: Any = Field(default=None, repr=False)
+    lane: Any = None
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
     max_duration_s: Any = None
