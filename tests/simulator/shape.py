@@ -128,6 +128,8 @@ class JobPlan:
     changes: tuple[ChangePlan, ...] = ()
     pauses: tuple[PausePlan, ...] = ()
     overlap: str = ALLOW
+    buffer_max: int = 0
+    buffer_age_s: int = 0
     runs: tuple[RunPlan, ...] = ()
     skips: tuple[SkipPlan, ...] = ()
 

@@ -41,6 +41,7 @@ _ALLOWED = frozenset(
         ("waiting", "cancelled"),
         ("dead", "waiting"),
         ("pending", "buffered"),
+        ("buffered", "buffered"),
         ("buffered", "pending"),
         ("buffered", "skipped"),
         ("buffered", "cancelled"),

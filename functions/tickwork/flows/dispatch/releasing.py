@@ -36,8 +36,8 @@ from tickwork.ports import Ports
 TRIES_MAX = 5
 """Each refusal means that the job was moved on meanwhile. One that is moved faster is looked at again in a minute."""
 
-HEADS_MAX = 1_000
-"""Of one job at a time: beyond it the look goes on."""
+HEADS_MAX = 200
+"""Of one job at a time, each a transaction: beyond it the look goes on."""
 
 LOOK_KEPT_S = 2 * 86_400
 """A look that is spent says nothing any more: it stays until the audit of its day has passed it."""
