@@ -38,6 +38,7 @@ _READERS = (
     *("defaults published", "defaults rolled out", "decided by what it was planned by"),
     *("run asked for", "run asked for before", "told Held"),
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
+    *("scope paused skip", "scope paused latest", "scope paused all", "scope resumed", "resume starts something"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )
 
