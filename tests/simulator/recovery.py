@@ -83,8 +83,8 @@ def _check_stuck(world: World) -> None:
 
 
 def _check_fresh(world: World, has_rows: bool) -> None:
-    """Timers of the time after the faults are on time again, but for leases that the dead still hold. What was set aside
-    goes first in its pool or shard, at the pace of a backlog."""
+    """Timers of the time after the faults are on time again, but for leases that the dead still hold. What was set
+    aside goes first in its pool or shard, at the pace of a backlog."""
     recovering_ms = _LOST_TICKS_LAG_MS if "tick_lost" in world.classes else _RECOVERING_LAG_MS
     lag_max_ms = _CONVERGE_MS if has_rows else recovering_ms + 2 * world.faults.skew_max_ms
     for ref in world.fresh:
