@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tickwork
 from tests.support.fakes import NOW_MS, fake_ports
 from tests.support.http import ApiUnderTest
+from tickwork.api.gate import KeyGate
 from tickwork.core.access.actors import LOCAL
 from tickwork.core.dispatch.chain import chain_unmoved
 from tickwork.core.errors import InvalidField, Throttled, UnknownCell
-from tickwork.core.instants import SECOND_MS, second_of
+from tickwork.core.instants import DAY_MS, SECOND_MS, second_of
 from tickwork.core.jobs.definitions import Job, Next, next_attributes
 from tickwork.core.ledger.cells import ALL, CellShape, of_team, parse_cells, read_place, written_place
 from tickwork.core.ledger.keys import LedgerKey
@@ -21,7 +25,8 @@ from tickwork.core.ledger.tables import JOBS, LEASES, TEAMS, TIMERS
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.access import placements
+from tickwork.flows.access import keys, placements
+from tickwork.flows.access.keys import Wanted
 from tickwork.flows.audit.history import view_of
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch import creating
@@ -347,3 +352,47 @@ def test_the_platforms_team_places_and_takes_back_and_a_repetition_is_a_no_op() 
 def test_a_signal_of_another_cells_slice_names_it() -> None:
     ports = world()
     assert [ports.layout.label(1), ports.in_cell("side").layout.label(1)] == [1, "side#0001"]
+
+
+def test_a_team_that_creates_by_its_own_key_is_placed_too_and_sees_no_others_placements() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    place(ports, of_team("shop"))
+    wanted = Wanted("acme", "owner", ports.clock.now_ms() + DAY_MS)
+    api = ApiUnderTest(ports, KeyGate())
+    api.headers = {"authorization": f"Bearer {keys.create_key(ports, wanted, LOCAL)[1]}"}
+    body = {"team": "acme", "delay_s": 60, "target": {"pool": "default", "handler": "h"}}
+    status_, made = api.call("POST", "/timers", body)
+    assert (status_, made["timer_id"].split("~")[1]) == (201, "side")
+    shown = api.call("GET", "/cells")[1]["placements"]
+    assert [one["of"] for one in shown] == ["team:acme"]
+    assert api.call("PUT", "/teams/acme/placement", {"cell": "main"})[0] == 403
+
+
+SEEN_FROM_A_CELL = {
+    "flows/audit/auditing.py",
+    "flows/dispatch/catching_up.py",
+    "flows/dispatch/leasing.py",
+    "flows/dispatch/live.py",
+    "flows/dispatch/pauses_seen.py",
+    "flows/dispatch/serving.py",
+    "flows/dispatch/sharing.py",
+    "flows/dispatch/ticking.py",
+    "flows/dispatch/windows.py",
+    "flows/jobs/resuming.py",
+    "ports.py",
+}
+"""What serves one cell, and is given ports that are seen from it (`Ports.in_cell`)."""
+
+
+def test_nothing_else_takes_the_cell_that_it_is_seen_from_for_the_one_of_what_it_reads_or_writes() -> None:
+    """Where something lies says its key, or the job; where something new goes, `placing.spread_of`; what belongs to the
+    environment lies under `layout.home`."""
+    package = Path(tickwork.__file__).parent
+    found = {str(one.relative_to(package)) for one in package.rglob("*.py") if "layout.cell\n" in _ended(one)}
+    assert found <= SEEN_FROM_A_CELL
+
+
+def _ended(path: Path) -> str:
+    """A source with each word on a line of its own."""
+    return re.sub(r"[^\w.]+", "\n", path.read_text(encoding="utf-8"))
