@@ -14,9 +14,10 @@ from tests.support.fakes import NOW_MS, fake_ports
 from tests.support.http import ApiUnderTest
 from tickwork.api.gate import KeyGate
 from tickwork.core.access.actors import LOCAL
+from tickwork.core.audit import passes
 from tickwork.core.dispatch.chain import chain_unmoved
 from tickwork.core.errors import InvalidField, Throttled, UnknownCell
-from tickwork.core.instants import DAY_MS, SECOND_MS, second_of
+from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS, second_of
 from tickwork.core.jobs.definitions import Job, Next, next_attributes
 from tickwork.core.ledger.cells import ALL, CellShape, of_team, parse_cells, read_place, written_place
 from tickwork.core.ledger.keys import LedgerKey
@@ -27,8 +28,10 @@ from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import keys, placements
 from tickwork.flows.access.keys import Wanted
+from tickwork.flows.audit.auditing import look_at_open_buckets
 from tickwork.flows.audit.history import view_of
 from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
@@ -251,6 +254,19 @@ def test_the_audit_finds_what_the_slices_of_every_cell_have_passed_unsent() -> N
     for n in range(20):
         serve(ports, "side", key.fire_at_ms + n * 60_000)
     assert reconcile(ports).resent == 1
+
+
+def test_a_bucket_that_was_left_open_is_read_again_in_its_own_cell() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    key = timer(ports, ahead_s=5)
+    serve(ports, "side", key.fire_at_ms)
+    slice_id = f"side#{key.shard % SIDE.slices:04d}"
+    ports.store.commit([passes.put_row(passes.again_soon(slice_id, key.fire_second // 60, 0))])
+    ports.clock.sleep_ms(2 * HOUR_MS)
+    repairs = Repairs()
+    look_at_open_buckets(ports, repairs, deadline_in(ports, 60_000))
+    assert (repairs.audited, repairs.resent) == (1, 1)
 
 
 def test_a_timer_shows_as_queued_by_the_cursor_of_its_own_cell() -> None:
