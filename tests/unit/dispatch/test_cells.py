@@ -16,6 +16,7 @@ from tickwork.api.gate import KeyGate
 from tickwork.core.access.actors import LOCAL
 from tickwork.core.audit import passes
 from tickwork.core.dispatch.chain import chain_unmoved
+from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import InvalidField, Throttled, UnknownCell
 from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS, second_of
 from tickwork.core.jobs.definitions import Job, Next, next_attributes
@@ -25,10 +26,12 @@ from tickwork.core.ledger.messages import Tick
 from tickwork.core.ledger.tables import JOBS, LEASES, TEAMS, TIMERS
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Is, Update
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import keys, placements
 from tickwork.flows.access.keys import Wanted
 from tickwork.flows.audit.auditing import look_at_open_buckets
+from tickwork.flows.audit.giving_back import _audited_s
 from tickwork.flows.audit.history import view_of
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.audit.repairs import Repairs, deadline_in
@@ -267,6 +270,63 @@ def test_a_bucket_that_was_left_open_is_read_again_in_its_own_cell() -> None:
     repairs = Repairs()
     look_at_open_buckets(ports, repairs, deadline_in(ports, 60_000))
     assert (repairs.audited, repairs.resent) == (1, 1)
+
+
+def test_a_jobs_next_is_overdue_by_the_cursor_of_its_own_cell() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    job(ports)
+    serve(ports, "main", next_of(ports).fire_at_ms + 5_000)
+    assert reconcile(ports).overdue == 0
+    serve(ports, "side", ports.clock.now_ms())
+    assert next_of(ports).fire_at_ms > ports.clock.now_ms()
+
+
+def test_lists_by_time_show_what_lies_in_every_cell_once() -> None:
+    ports = world()
+    made = [timer(ports, ahead_s=60 + n) for n in range(8)]
+    place(ports, of_team("acme"))
+    made += [timer(ports, ahead_s=60 + n) for n in range(8)]
+    assert {(key.cell, key.shard) for key in made} >= {("main", 0), ("side", 5)}, "the first shard and the last"
+    api, shown, cursor = ApiUnderTest(ports), list[str](), ""
+    while True:
+        page = api.call("GET", "/timers", team="acme", limit="3", **({"cursor": cursor} if cursor else {}))[1]
+        shown += [one["timer_id"] for one in page["timers"]]
+        if (cursor := page["cursor"] or "") == "":
+            break
+    assert sorted(shown) == sorted(key.job_id for key in made)
+
+
+def test_a_week_is_swept_when_the_audits_of_every_cell_have_passed_it() -> None:
+    ports = world()
+    issue_ticks(ports)
+    assert _audited_s(ports) == min(lease_of(ports, name).audited_day for name in ("main#0000", "side#0002"))
+    late = lease_of(ports, "side#0002")
+    ports.store.commit([Update(LEASES, {"slice": late.slice}, Is("token", late.token), set={"audited_day": 7})])
+    assert _audited_s(ports) == 7
+
+
+def lease_of(ports: Ports, name: str) -> SliceLease:
+    item = ports.store.get(LEASES, {"slice": name})
+    assert item is not None
+    return SliceLease.from_item(item)
+
+
+def test_who_places_by_what_another_has_changed_meanwhile_places_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change has its entry, and follows the one before it."""
+    ports = world()
+    place(ports, of_team("acme"))
+    right, raced = ports.store.commit, [False]
+
+    def between(writes: Any) -> Any:
+        if not raced[0]:
+            raced[0] = True
+            placements.take_back(another_process(ports), of_team("acme"), LOCAL, "another was first")
+        return right(writes)
+
+    monkeypatch.setattr(ports.store, "commit", between)
+    placed = placements.place(ports, of_team("acme"), "main", LOCAL, "home")
+    assert (placed.version, placed.before, placed.placed_in) == (3, "", "main")
 
 
 def test_a_timer_shows_as_queued_by_the_cursor_of_its_own_cell() -> None:
