@@ -19,8 +19,10 @@ from tests.simulator.checks.duties import DutyChecks
 from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
+from tests.simulator.checks.lasts import LastChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
+from tests.simulator.checks.paused import PausedChecks
 from tests.simulator.checks.planned_by import PlannedByChecks
 from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.sight import SightChecks
@@ -63,6 +65,8 @@ class Checks:
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
+        self.paused = PausedChecks(world)
+        self.lasts = LastChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
         self.audited = AuditChecks()
@@ -93,6 +97,7 @@ class Checks:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
+                self.lasts.changed(process, before, after)
                 self.slots.job_changed(before, after)
             elif table is PASSES:
                 self.sight.row_changed(process, after)
