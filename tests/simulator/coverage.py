@@ -34,6 +34,7 @@ _READERS = (
     *("run_put_off", "started after a freeze"),
     *("fired under skip", "item overlap"),
     *("run asked for", "run asked for before", "told Held"),
+    *("backfill made", "backfill run launched", "backfill cancelled", "backfill paused", "backfill resumed"),
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )

@@ -11,6 +11,7 @@ from typing import IO, Any
 import click
 
 from tickwork.cli.audit_commands import audit_group
+from tickwork.cli.backfills_commands import backfills_group
 from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
@@ -82,6 +83,7 @@ def main() -> None:
 
 for command in (
     jobs_group,
+    backfills_group,
     timers_group,
     calendars_group,
     runs_group,
