@@ -21,6 +21,7 @@ from tickwork.core.access.api_keys import KEYS_PER_TEAM_MAX
 from tickwork.core.access.issuers import Issuer
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import DAY_MS
+from tickwork.core.ledger.cells import CellShape
 from tickwork.core.ledger.tables import KEYS
 from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.flows.access.authenticating import KnownKeys
@@ -85,7 +86,7 @@ class _Stage:
 
     def __init__(self) -> None:
         self.clock, self.outbox, self.examples = FakeClock(), RememberingSender(), Examples()
-        layout = Layout(shards=1, slices=1, pools=("default", "payments"))
+        layout = Layout(shards=1, slices=1, pools=("default", "payments"), others=(CellShape("payments", 4, 2),))
         ports = Ports(
             self.clock,
             MemoryStore(),
@@ -136,6 +137,7 @@ def play() -> Examples:
     _lists(stage)
     _keys(stage)
     _teams(stage)
+    _pauses(stage)
     _defaults(stage)
     _refusals(stage)
     return stage.examples
@@ -293,6 +295,7 @@ def _teams(stage: _Stage) -> None:
     stage.call("GET", "/teams")
     stage.call("DELETE", "/teams/payments")
     _pools(stage)
+    _cells(stage)
     stage.call("PUT", "/teams/web", {"contact": "cyd@example.org"})
     stage.call("DELETE", "/teams/web")
     stage.call("POST", "/teams:adopt", {"contact": "the platform's team", "dry_run": False, "refuse_unknown": True})
@@ -306,6 +309,25 @@ def _pools(stage: _Stage) -> None:
     stage.call("GET", fast)
     stage.call("GET", "/teams/payments/pools")
     stage.call("DELETE", fast)
+
+
+def _pauses(stage: _Stage) -> None:
+    freeze = {"team": "payments", "reason": "deploy of the ledger", "until": "2026-10-31T18:00:00Z"}
+    stage.call("POST", "/pauses", freeze)
+    stage.call("GET", "/pauses", team="payments")
+    stage.call("POST", "/timers", TIMER | {"client_key": "reminder-4712"})
+    stage.after(120)
+    stage.call("POST", "/pauses:resume", {"team": "payments"})
+
+
+def _cells(stage: _Stage) -> None:
+    """A team moves to a cell of its own, and back; everybody moves, and back."""
+    placed = {"cell": "payments", "reason": "2,000 timers a second"}
+    stage.call("PUT", "/teams/payments/placement", placed)
+    stage.call("PUT", "/placement", {"cell": "payments", "lane": "P2", "reason": "bulk in slices of its own"})
+    stage.call("GET", "/cells")
+    stage.call("DELETE", "/teams/payments/placement")
+    stage.call("DELETE", "/placement", lane="P2")
 
 
 def _refusals(stage: _Stage) -> None:

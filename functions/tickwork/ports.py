@@ -7,11 +7,13 @@ stall and repeat. Ports know values of the core and nothing of any service.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 from tickwork.core.access.acting import SERVICE, Acting
 from tickwork.core.access.issuers import Issuer
+from tickwork.core.errors import UnknownCell
+from tickwork.core.ledger.cells import CellShape
 from tickwork.core.ledger.queues import TICKS_QUEUE as TICKS_QUEUE
 from tickwork.core.ledger.queues import ready_queue as ready_queue
 from tickwork.core.ledger.tables import Index, Table
@@ -198,8 +200,8 @@ class Signals(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How timers are spread, and how long things are kept. `shards_before` is the previous number of shards while
-    items of that layout may still be pending: windows read both."""
+    """How timers are spread, seen from one cell, and how long things are kept. `shards_before` is the previous number
+    of shards while items of that layout may still be pending: windows read both."""
 
     cell: str = "main"
     shards: int = 4
@@ -210,7 +212,7 @@ class Layout:
     audit_s: int = 400 * 86_400
     """How long entries of the audit are kept."""
     push_private: bool = False
-    """Whether pushes may reach private addresses: on one's own machine only."""
+    """Pushes may reach private addresses: on one's own machine only."""
     require_certificates: bool = False
     """Jobs that declare side effects must come with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
@@ -218,7 +220,29 @@ class Layout:
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run."""
     log_one_in: int = 1
-    """Of the windows that went well, one in so many has a line in the log; all others always have one."""
+    """Of windows that went well, one in so many has a line in the log."""
+    others: tuple[CellShape, ...] = ()
+    home_cell: str = ""
+    """The environment's cells beside this one, and its home cell where this one is not (`core/ledger/cells.py`)."""
+
+    @property
+    def home(self) -> str:
+        return self.home_cell or self.cell
+
+    @property
+    def shapes(self) -> tuple[CellShape, ...]:
+        """All cells, the home cell first."""
+        own = CellShape(self.cell, self.shards, self.slices, self.shards_before)
+        return tuple(sorted((own, *self.others), key=lambda one: (one.name != self.home, one.name)))
+
+    def seen_from(self, name: str) -> Self:
+        """The layout as it is seen from another cell; KeyError when there is none of that name."""
+        shape = {shape.name: shape for shape in self.others}[name]
+        seen = replace(self, cell=name, shards=shape.shards, slices=shape.slices, shards_before=shape.shards_before)
+        return replace(seen, others=tuple(one for one in self.shapes if one.name != name), home_cell=self.home)
+
+    def label(self, slice_no: int) -> int | str:  # as logs and metrics call it
+        return slice_no if self.cell == self.home else f"{self.cell}#{slice_no:04d}"
 
     def slice_of(self, shard: int) -> int:
         return shard % self.slices
@@ -237,7 +261,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything a flow may reach, the layout it works in, and on whose behalf it does."""
+    """Everything a flow may reach, the layout it works in, and on whose behalf."""
 
     clock: Clock
     store: Store
@@ -249,10 +273,9 @@ class Ports:
     queues: QueueMaker = field(default_factory=NoQueueMaker)
     pager: Pager = field(default_factory=NoPager)
     slices_seen: set[str] = field(default_factory=set, repr=False, compare=False)
-    """Slices whose lease this process has read once. A lease is never deleted, so it need not be looked for again;
-    nothing but this and what follows may be remembered between calls."""
+    """Slices whose lease this process has read once. Nothing but this and what follows may be kept between calls."""
     teams_seen: set[str] = field(default_factory=set, repr=False, compare=False)
-    """Teams whose row this process has looked after: it is never deleted either."""
+    """Teams whose row this process has looked after."""
     registry: dict[tuple[str, str], Remembered] = field(default_factory=dict, repr=False, compare=False)
     """Items of the table `teams` by their keys, as this process has read them lately (`flows/access/registry.py`)."""
     audit_known: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -260,6 +283,17 @@ class Ports:
     quota_counts: QuotaCounts = field(default_factory=QuotaCounts, repr=False, compare=False)
     acting: Acting = SERVICE
     """For the record: what it may do was settled before."""
+
+    def in_cell(self, name: str) -> Ports:
+        """The same, seen from a cell. UnknownCell when this process is not deployed with it."""
+        if name == self.layout.cell:
+            return self
+        if name not in {one.name for one in self.layout.others}:
+            raise UnknownCell(f"cell {name!r} is none of this process's: deploy it with TICKWORK_CELLS")
+        return replace(self, layout=self.layout.seen_from(name))
+
+    def in_each_cell(self) -> list[Ports]:
+        return [self.in_cell(one.name) for one in self.layout.shapes]
 
 
 PUSH_POOL = "push"

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from tickwork.core.access.actors import parse_rules
 from tickwork.core.access.issuers import parse_issuer
 from tickwork.core.errors import TickworkError
+from tickwork.core.ledger.cells import parse_cells
 from tickwork.core.ledger.queues import LAMBDA_TIMEOUT_S_MAX
 from tickwork.ports import PUSH_POOL, Layout
 
@@ -53,6 +54,8 @@ class Settings:
     prefix: str = "tickwork-dev"
     """Begins the name of every table and queue."""
     cell: str = "main"
+    cells: str = ""
+    """Cells beside that one, as `name:shards/slices,...`."""
     shards: int = 4
     slices: int = 2
     shards_before: int = 0
@@ -84,7 +87,7 @@ class Settings:
         for name, (least, most) in _RANGES.items():
             if not least <= getattr(self, name) <= most:
                 raise BadSetting(f"{_variable(name)} is {getattr(self, name)}: it must be {least} to {most}")
-        for name, parse in (("principals", parse_rules), ("oidc", parse_issuer)):
+        for name, parse in (("principals", parse_rules), ("oidc", parse_issuer), ("cells", parse_cells)):
             try:
                 parse(getattr(self, name))
             except ValueError as error:
@@ -107,6 +110,7 @@ class Settings:
             slice_capacity_per_s=self.slice_capacity_per_s,
             long_poll_max_s=self.long_poll_max_s,
             log_one_in=self.log_one_in,
+            others=parse_cells(self.cells, self.cell),
         )
 
     @classmethod
@@ -187,8 +191,9 @@ class Environment:
     keep_data: bool
     """Tables and queues survive the deletion of their stack, and tables refuse to be deleted."""
     log_retention_days: Literal[7, 30, 90]
+    cells: str = ""
     scanner_concurrency: int
-    """Scanners at a time: at least one for each slice."""
+    """Scanners at a time: at least one for each slice of each cell."""
     reserved: Mapping[str, int]
     """Concurrent executions that are kept for a function, and are its most. Otherwise some 900 idle long polls, each
     holding one of the API's, would leave the ticker none. Two for what a clock wakes: one that hangs until its timeout,
@@ -214,19 +219,20 @@ class Environment:
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
     kms_key_arn: str = ""
-    """These six: see `Settings`."""
+    """These six, and `cells`: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:
             raise BadSetting(f"pools are {', '.join(self.pools)}: add {PUSH_POOL!r}, the pusher's")
-        if self.scanner_concurrency < max(self.slices, self.reserved.get("scanner", 0)):
+        slices = self.slices + sum(cell.slices for cell in parse_cells(self.cells))
+        if self.scanner_concurrency < max(slices, self.reserved.get("scanner", 0)):
             raise BadSetting("scanner_concurrency must be at least slices, and what is reserved for the scanner")
         for pool, timeout_s in self.lambda_pools.items():
             if pool not in self.pools or pool == PUSH_POOL:
                 raise BadSetting(f"lambda_pools names {pool}: it is none of the pools of {self.name} that take workers")
             if not 1 <= timeout_s <= LAMBDA_TIMEOUT_S_MAX:
                 raise BadSetting(f"lambda_pools: {pool} has {timeout_s} s; a function has 1 to {LAMBDA_TIMEOUT_S_MAX}")
-        self.settings()
+        self.settings().layout()
 
     def settings(self) -> Settings:
         own = {field.name for field in fields(self)} - {"pools"}

@@ -126,8 +126,11 @@ class Process:
         if frozen:
             self.frozen_ms += duration_ms
 
-    def window(self, slice_no: int = 0, second: int | None = None, budget_ms: int = WINDOW_BUDGET_MS) -> WindowReport:
-        return run_window(self.ports, slice_no, second or self.stage.second, budget_ms=budget_ms)
+    def window(
+        self, slice_no: int = 0, second: int | None = None, budget_ms: int = WINDOW_BUDGET_MS, cell: str = ""
+    ) -> WindowReport:
+        ports = self.ports.in_cell(cell or self.ports.layout.home)
+        return run_window(ports, slice_no, second or self.stage.second, budget_ms=budget_ms)
 
 
 class _Clock:
@@ -262,8 +265,9 @@ class Stage:
         workers = workers or Workers()
         for _ in range(seconds):
             self.at_ms += SECOND_MS
-            for slice_no in range(self.layout.slices):
-                self.process().window(slice_no)
+            for cell in self.layout.shapes:
+                for slice_no in range(cell.slices):
+                    self.process().window(slice_no, cell=cell.name)
             self.work(workers)
         return workers
 

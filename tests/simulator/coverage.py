@@ -32,7 +32,9 @@ _READERS = (
     *("jobs listed", "runs listed", "dead letters listed", "run cancelled by time"),
     *("calendar created", "calendar changed", "item pending -> waiting", "item waiting -> waiting"),
     *("run_put_off", "started after a freeze"),
-    *("fired under skip", "item overlap"),
+    *("fired under skip", "item overlap", "item pending -> buffered", "item buffered -> pending"),
+    *("item buffered -> skipped", "released by the one that ended the holder", "released by a look"),
+    *("defaults published", "defaults rolled out", "decided by what it was planned by"),
     *("run asked for", "run asked for before", "told Held"),
     *("backfill made", "backfill run launched", "backfill cancelled", "backfill paused", "backfill resumed"),
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
@@ -57,6 +59,7 @@ REQUIRED = (
     *("start declined no_slot", "slots_recovered", "heartbeat declined timed_out", "runs.timed_out_total"),
     *("item waiting -> cancelled", "item running -> cancelled", "item dead -> waiting"),
     *("backlog_opened", "backlog_closed"),
+    *("row of a team written", "row of a team deleted", "row of a team served in part or wider"),
     *("told AlreadyExists", "told TooLate", "busy Throttled", "busy Unsent", "window_failed", "timer_overdue"),
     *("scheduler.dispatch_rejected_stale_token_total", "scheduler.slice_owner_changes_total", "item_set_aside"),
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulator.zones import CLOCK_CHANGES, ZONES
 from tickwork.core.instants import MINUTE_MS, SECOND_MS, iso
-from tickwork.core.jobs.overlap import ALLOW, SKIP
+from tickwork.core.jobs.overlap import ALLOW, BUFFER_ONE, SKIP
 from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
 from tickwork.ports import PUSH_POOL
@@ -47,6 +47,8 @@ DEADLINES, _DEADLINES_SHARE = "deadlines", 0.15
 """Work that has to start by a time, or not at all. Drawn apart, so that all other seeds keep their histories."""
 OVERLAP, _OVERLAP_SHARE = "overlap", 0.25
 """Jobs that skip. Drawn apart, too."""
+BUFFERS, _BUFFERS_SHARE = "buffers", 0.5
+"""Jobs of which one waits. Drawn apart, too."""
 _START_WITHIN_S = (0, 2, 10, 40)
 _MORE_FREEZES = 4
 _HARD = 0.6
@@ -146,6 +148,21 @@ def with_overlap(rng: Random, shape: Shape) -> Shape:
         return replace(job, overlap=rng.choice((SKIP, SKIP, SKIP, ALLOW)), changes=changes)
 
     return replace(_each_job(shape, skipping), elements=shape.elements | {OVERLAP})
+
+
+def with_buffers(rng: Random, shape: Shape) -> Shape:
+    """In some of the seeds whose jobs skip, most have one wait instead."""
+    if OVERLAP not in shape.elements or rng.random() >= _BUFFERS_SHARE:
+        return shape
+
+    def waiting(job: JobPlan) -> JobPlan:
+        def instead(policy: str) -> str:
+            return rng.choice((BUFFER_ONE, BUFFER_ONE, BUFFER_ONE, SKIP)) if policy == SKIP else policy
+
+        changes = tuple(replace(one, overlap=instead(one.overlap)) for one in job.changes)
+        return replace(job, overlap=instead(job.overlap), changes=changes)
+
+    return replace(_each_job(shape, waiting), elements=shape.elements | {BUFFERS})
 
 
 def pools_of(elements: frozenset[str]) -> tuple[str, ...]:

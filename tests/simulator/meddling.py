@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulator import clients
+from tests.simulator.places import next_pk
 from tests.simulator.shape import SCHEDULES, ChangePlan, JobPlan, PausePlan
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ledger_key
@@ -103,5 +104,4 @@ def _next_key(world: World, job: Item) -> LedgerKey | None:
     second, nominal = job.get("next_fire_at_ms", 0) // SECOND_MS, job.get("next_scheduled_at_ms", 0) // SECOND_MS
     if not nominal:
         return None
-    place = f"{world.cell}#{job['next_shard']:04d}#{second // 60:08d}"
-    return parse_ledger_key(place, f"{second:010d}#{job['team']}#{job['name']}#{nominal:010d}")
+    return parse_ledger_key(next_pk(world, job), f"{second:010d}#{job['team']}#{job['name']}#{nominal:010d}")

@@ -9,11 +9,22 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.simulator.elements import CalendarPlan, begin_of, draw_elements, enrich, with_deadlines, with_overlap
+from tests.simulator.celled import PlacementPlan, with_cells
+from tests.simulator.elements import (
+    CalendarPlan,
+    begin_of,
+    draw_elements,
+    enrich,
+    with_buffers,
+    with_deadlines,
+    with_overlap,
+)
 from tests.simulator.parts import PENDING_ISOLATION
+from tests.simulator.rollouts import RollOutPlan, with_roll_outs
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.overlap import ALLOW
+from tickwork.core.ledger.cells import CellShape
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.ports import Layout
 
@@ -151,6 +162,10 @@ class Shape:
     calendars: tuple[tuple[CalendarPlan, ...], ...] = ()
     reads_at_ms: tuple[int, ...] = ()
     zone_data_at_ms: int = 0
+    cells: tuple[CellShape, ...] = ()
+    """Beside the home cell."""
+    placements: tuple[PlacementPlan, ...] = ()
+    roll_outs: RollOutPlan | None = None
     page: int = 0
     """How many items a page has, where it is smaller than in production; 0: it is not."""
 
@@ -164,9 +179,12 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = enrich(_plain_shape(rng, start_ms), elements, apart, TEAMS, PENDING_ISOLATION)
     shape = with_deadlines(Random(f"deadlines of {start_ms}"), shape)
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
+    shape = with_roll_outs(Random(f"roll-outs of {start_ms}"), shape)
+    shape = with_buffers(Random(f"buffers of {start_ms}"), shape)
     shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
     shape = _with_skips(Random(f"skips of {start_ms}"), shape)
-    return _with_backfills(Random(f"backfills of {start_ms}"), shape)
+    shape = _with_backfills(Random(f"backfills of {start_ms}"), shape)
+    return with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)
 
 
 def _with_backfills(rng: Random, shape: Shape) -> Shape:

@@ -14,11 +14,11 @@ from types import ModuleType
 
 from tests.simulator.sizes import bounds
 from tickwork.core.audit import passes
-from tickwork.core.dispatch import backlog, chain, set_aside, slices
+from tickwork.core.dispatch import backlog, chain, set_aside, shares, slices
 from tickwork.core.instants import SECOND_MS
 
 SHORT_LEASES, SMALL_STEPS, FEW_TRIES = "short_leases", "small_steps", "few_tries"
-SOON_LATE, SHORT_DAYS, GATHERED = "soon_late", "short_days", "gathered"
+SOON_LATE, SHORT_DAYS, GATHERED, SHARED = "soon_late", "short_days", "gathered", "shared"
 SHARES: dict[str, float] = {
     SHORT_LEASES: 0.3,
     SMALL_STEPS: 0.25,
@@ -26,6 +26,7 @@ SHARES: dict[str, float] = {
     SOON_LATE: 0.4,
     SHORT_DAYS: 0.15,
     GATHERED: 0.25,
+    SHARED: 0.3,
 }
 
 STEP_WRITES = 20
@@ -49,6 +50,11 @@ _OF_CORE: dict[str, tuple[Bound, ...]] = {
         (chain, "SKIPS_PER_STEP_MAX", 2),
         (chain, "SKIPS_OF_LAST_STEP_MAX", 15),
         (set_aside, "ROWS_MAX", 2),
+    ),
+    SHARED: (
+        (shares, "ALONE_MS", 0),
+        (shares, "LIVE_QUANTUM", 1),
+        (shares, "QUANTUM", 1),
     ),
     SOON_LATE: ((backlog, "OPENED_AFTER_S", backlog.LIVE_S + 5),),
     SHORT_DAYS: (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.simulator import servers
+from tests.simulator.places import next_pk
 from tests.simulator.tight import SHORT_DAYS
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import ALL_TABLES, JOBS, RESOURCES, TIMERS
@@ -18,6 +19,7 @@ _RETRIES_DELETED = 3
 _SWEEP_EVERY_MS = 40 * SECOND_MS
 RETENTION_S = 600
 """In worlds that carry out the time to live: the shortest that leaves a message the time to find its run."""
+_UNENDED = ("pending", "running", "waiting", "buffered")
 OLD_ZONE_DATA = "2020a"
 _HALF_A_MESSAGE = {"ref": "x", "run_id": "x", "job_id": "a:b", "handler": "x", "attempt": 1, "lease_s": 1}
 
@@ -88,7 +90,7 @@ def sweep(world: World) -> None:
     retention in production is far longer than any retry takes, and here it is not."""
     world.kernel.at(world.kernel.now_ms + _SWEEP_EVERY_MS, lambda: sweep(world))
     now_s = world.kernel.now_ms // SECOND_MS - world.apart.randrange(60)
-    unended = [item for item in world.tables.items(TIMERS) if item["status"] in ("pending", "running", "waiting")]
+    unended = [item for item in world.tables.items(TIMERS) if item["status"] in _UNENDED]
     with_runs = {":".join(str(item["sk"]).split("#")[1:3]) for item in unended}
 
     def is_needed(item: Item) -> bool:
@@ -109,7 +111,7 @@ def delete_something(world: World) -> None:
         if job.get("status") == "active" and job.get("next_scheduled_at_ms") and job["job_id"] not in world.poisoned:
             second, nominal = job["next_fire_at_ms"] // SECOND_MS, job["next_scheduled_at_ms"] // SECOND_MS
             place = {
-                "pk": f"{world.cell}#{job['next_shard']:04d}#{second // 60:08d}",
+                "pk": next_pk(world, job),
                 "sk": f"{second:010d}#{job['team']}#{job['name']}#{nominal:010d}",
             }
             nexts.append((TIMERS, place))

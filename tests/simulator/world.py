@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.simulator.workers import Session
-    from tickwork.ports import Layout
+    from tickwork.ports import Layout, Remembered
     from tickwork.testing.queue import SimQueue
     from tickwork.testing.world import Measured
 
@@ -95,6 +95,7 @@ class World:
         self.host_skews_ms = [self.rng.randint(-skew_ms, skew_ms) for _ in range(self.shape.hosts)]
         self.host_skews_seen_ms = [{skew_ms} for skew_ms in self.host_skews_ms]
         self.slices_seen: list[set[str]] = [set() for _ in self.host_skews_ms]
+        self.registries: list[dict[tuple[str, str], Remembered]] = [{} for _ in self.host_skews_ms]
         self.checks = Checks(self)
         self.meddler = Meddler(self, comes_by=shape is None)
         self.pools = (POOL, *pools_of(self.shape.elements))

@@ -13,6 +13,7 @@ import click
 from tickwork.cli.audit_commands import audit_group
 from tickwork.cli.backfills_commands import backfills_group
 from tickwork.cli.calendars_commands import calendars_group
+from tickwork.cli.cells_commands import cells_group
 from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.defaults_commands import defaults_group
@@ -21,6 +22,7 @@ from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
 from tickwork.cli.next_command import next_command
 from tickwork.cli.output import say_lines, take_any_text
+from tickwork.cli.pauses_commands import pause_command, pauses_command, resume_command
 from tickwork.cli.pools_commands import pools_group
 from tickwork.cli.push_secret_command import push_secret_command
 from tickwork.cli.runs_commands import runs_group
@@ -92,6 +94,10 @@ for command in (
     audit_group,
     teams_group,
     pools_group,
+    pause_command,
+    resume_command,
+    pauses_command,
+    cells_group,
     defaults_group,
     next_command,
     cost_command,

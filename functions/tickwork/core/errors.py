@@ -238,6 +238,10 @@ class OutcomeUnknown(WorldError):
     """The call may or may not have taken effect: its reply was lost."""
 
 
+class UnknownCell(WorldError):
+    """Something lies in a cell that this process is not deployed with: one that is, or will be, can see to it."""
+
+
 class IssuerAway(WorldError):
     """The issuer of tokens could not be asked for its keys, and none of them are known."""
 

@@ -38,7 +38,7 @@ class Windows:
                 partial(self._keep_doing, "reconciler", lambda: reconcile(self._ports), RECONCILER_EVERY_S),
                 *(
                     partial(self._keep_doing, f"scanner-{number}", self.serve_ticks)
-                    for number in range(self._ports.layout.slices)
+                    for number in range(sum(shape.slices for shape in self._ports.layout.shapes))
                 ),
             ]
         )

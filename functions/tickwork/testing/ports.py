@@ -94,4 +94,6 @@ def sim_ports(process: Process) -> Ports:
         ids=SimIds(process.world),
         layout=process.world.layout,
         slices_seen=process.world.slices_seen[process.host],
+        # Where there are cells, what one process has read of placements the next of its host goes by for a while.
+        registry=process.world.registries[process.host] if process.world.layout.others else {},
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tickwork.core.ledger.tables import Table
 from tickwork.core.ledger.writes import Item
-from tickwork.ports import Layout
+from tickwork.ports import Layout, Remembered
 from tickwork.testing.broken import Broken
 from tickwork.testing.faults import Faults
 from tickwork.testing.kernel import Kernel
@@ -65,6 +65,7 @@ class SimWorld(Protocol):
     host_skews_ms: list[int]
     host_skews_seen_ms: list[set[int]]
     slices_seen: list[set[str]]
+    registries: list[dict[tuple[str, str], Remembered]]
     port_calls: int
     processes: int
     ids: int

@@ -20,8 +20,10 @@ from tests.simulator.checks.duties import DutyChecks
 from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
+from tests.simulator.checks.lasts import LastChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
+from tests.simulator.checks.planned_by import PlannedByChecks
 from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.sight import SightChecks
 from tests.simulator.checks.skips import SkipChecks
@@ -60,9 +62,11 @@ class Checks:
         self.skips = SkipChecks(world, self.told)
         self.overlaps = OverlapChecks(world)
         self.backfills = BackfillChecks(world)
+        self.planned_by = PlannedByChecks(world)
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
+        self.lasts = LastChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
         self.audited = AuditChecks()
@@ -84,6 +88,7 @@ class Checks:
                 self.attempts.changed(process, before, after)
                 self.deadlines.changed(process, before, after)
                 self.duties.item_changed(before, after)
+                self.freezes.put(process, before, after)
             elif table is LEASES:
                 self.cursors.lease_changed(process, before, after)
                 self.ticks.lease_changed(process, before, after)
@@ -92,6 +97,7 @@ class Checks:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
+                self.lasts.changed(process, before, after)
                 self.slots.job_changed(before, after)
             elif table is PASSES:
                 self.sight.row_changed(process, after)
@@ -104,6 +110,7 @@ class Checks:
         self.skips.settled(process, changes)
         self.overlaps.settled(process, changes)
         self.backfills.settled(process, changes)
+        self.planned_by.settled(process, changes)
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)
         self.sight.settled(process, changes)

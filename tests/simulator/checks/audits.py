@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from tests.simulator.places import shards_of
 from tickwork.core.ledger.tables import PASSES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _CURSORS = ("audited", "audited_hour", "audited_day")
 _MINUTE_S = 60
+_CLOCKS_S = 2
+"""By so much clocks may differ (F15)."""
 _LAPSED_MS = 120_000
 """Written out again: so long after its lease an attempt has neither a worker nor a message."""
 
@@ -38,6 +41,12 @@ class LedgerAuditChecks:
             self._read[process][partition].append((int(first[:10]), int(last[:10])))
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
+        if before is None and after is not None:
+            for cursor in _CURSORS:  # a creator whose clock is a little late puts its item before the first second
+                if after[cursor] > after["done"] - _CLOCKS_S:
+                    raise Violation(
+                        "no-lost-timer", f"{process.name} made {after['slice']}, whose {cursor} begins late"
+                    )
         if before is None or after is None:
             return
         for cursor in _CURSORS:
@@ -45,7 +54,6 @@ class LedgerAuditChecks:
                 self._check_passed(process, str(after["slice"]), cursor, before[cursor] + 1, after[cursor])
 
     def _check_passed(self, process: Process, slice_id: str, cursor: str, first: int, last: int) -> None:
-        cell, slice_no = self._world.cell, int(slice_id.rpartition("#")[2])
         left = {
             row["bucket"] for row in self._world.tables.items(PASSES) if row.get("pass") == slice_id and "bucket" in row
         }
@@ -53,24 +61,24 @@ class LedgerAuditChecks:
             if bucket in left:
                 continue
             begin, end = max(first, bucket * _MINUTE_S), min(last, bucket * _MINUTE_S + _MINUTE_S - 1)
-            for shard in process.ports.layout.shards_of(slice_no):
-                partition = f"{cell}#{shard:04d}#{bucket:08d}"
+            for shard in sorted(shards_of(process, slice_id)):
+                partition = f"{shard}#{bucket:08d}"
                 if not any(low <= begin and end <= high for low, high in self._read[process][partition]):
                     what = f"{process.name} moved {cursor} of {slice_id} past {partition}, which it had not read"
                     raise Violation("every-end-recorded", what)
-            self._check_mended(process, slice_no, cursor, begin, end)
+            self._check_mended(process, slice_id, cursor, begin, end)
             if cursor == _CURSORS[-1]:
-                self._world.checks.sight.passed(process, slice_no, begin, end)
+                self._world.checks.sight.passed(process, slice_id, begin, end)
 
-    def _check_mended(self, process: Process, slice_no: int, cursor: str, begin: int, end: int) -> None:
+    def _check_mended(self, process: Process, slice_id: str, cursor: str, begin: int, end: int) -> None:
         """Nothing that should have been sent is left unsent there, but by who is still at it."""
-        forsaken = self._world.checks.cursors.forsaken(slice_no, begin, end)
+        forsaken = self._world.checks.cursors.forsaken(slice_id, begin, end)
         if forsaken:
             what = f"{process.name} moved {cursor} past {forsaken[0]}, which nobody has sent"
             raise Violation("every-end-recorded", what)
-        shards = set(process.ports.layout.shards_of(slice_no))
+        shards = shards_of(process, slice_id)
         for item in self._world.tables.items(TIMERS):
-            if begin <= int(item["sk"][:10]) <= end and int(item["pk"].split("#")[1]) in shards:
+            if begin <= int(item["sk"][:10]) <= end and item["pk"].rpartition("#")[0] in shards:
                 self._check_woken(process, item)
 
     def _check_woken(self, process: Process, item: Item) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.oracle import occurrences
+from tests.simulator.places import next_pk, next_place, slice_of
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.keys import LedgerKey, slice_key
+from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import Calendar, Schedule, ScheduleRefused, next_after, parse_calendar, schedule_from_spec
@@ -188,7 +189,7 @@ class ChainChecks:
 
     def _check_fence(self, process: Process, before: Item) -> None:
         """A scanner moves the chains of its slice only while its token stands."""
-        slice_id = slice_key(self._world.cell, before["next_shard"] % self._world.shape.slices)
+        slice_id = slice_of(self._world, next_pk(self._world, before))
         granted = process.tokens.get(slice_id)
         if granted is None:
             return
@@ -245,7 +246,7 @@ class ChainChecks:
 
     def _next_key(self, job: Item) -> LedgerKey:
         at_ms, fire_ms = job["next_scheduled_at_ms"], job["next_fire_at_ms"]
-        return LedgerKey(self._world.cell, job["next_shard"], fire_ms, job["team"], job["name"], at_ms)
+        return LedgerKey(*next_place(self._world, job), fire_ms, job["team"], job["name"], at_ms)
 
     def _check_gap(self, process: Process, before: Item, after: Item) -> None:
         """Every nominal instant between the old next and the new one has its record."""

@@ -9,14 +9,14 @@ that it is found.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.by_hand import is_by_hand
+from tests.simulator.places import slice_of
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.keys import slice_key
 from tickwork.core.ledger.tables import JOBS, LEASES, SET_ASIDE, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
@@ -49,7 +49,7 @@ class Unsent:
 class CursorChecks:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._unsent: dict[int, dict[str, Unsent]] = {n: {} for n in range(world.shape.slices)}
+        self._unsent: dict[str, dict[str, Unsent]] = defaultdict(dict)
         self._puts: Counter[tuple[Process, str]] = Counter()
         """How many items of a job a process has put: one that follows a chain puts several."""
         self._granted: dict[tuple[Process, str], int] = {}
@@ -59,42 +59,56 @@ class CursorChecks:
     def item_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
             if before is not None:
-                self._unsent[self._slice_of(before["pk"])].pop(f"{before['pk']}|{before['sk']}", None)
+                self._unsent[slice_of(self._world, before["pk"])].pop(f"{before['pk']}|{before['sk']}", None)
             return
-        ref, slice_no = f"{after['pk']}|{after['sk']}", self._slice_of(after["pk"])
+        ref, slice_id = f"{after['pk']}|{after['sk']}", slice_of(self._world, after["pk"])
         if after["status"] != "pending":
-            self._unsent[slice_no].pop(ref, None)
+            self._unsent[slice_id].pop(ref, None)
+            self._check_spent(process, after)
             return
         if before is not None and before["status"] == "pending":
             return
-        lease = self._lease(slice_no)
-        fenced = slice_key(self._world.cell, slice_no) in process.tokens
+        lease = self._lease(slice_id)
+        fenced = slice_id in process.tokens
         pool = str(after["work"]["pool"]) if "work" in after else ""
         unsent = Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
-        self._unsent[slice_no][ref] = unsent
+        self._unsent[slice_id][ref] = unsent
         self._puts[process, job_of(ref)] += 1
         if lease is not None and unsent.second <= lease["audited_day"]:
             self._world.beyond.add(ref)
         if lease is not None and self._is_passed(unsent, lease):
             self._put_behind(unsent)
 
+    def _check_spent(self, process: Process, item: Item) -> None:
+        """A look is spent when its run was sent, or has ended."""
+        about = str(item.get("run_ref", ""))
+        if (
+            not _is_look(item)
+            or about not in self._unsent[slice_of(self._world, about)]
+            or self._waits_to_be_mended(about)
+        ):
+            return
+        if not self._is_looked_at(about):
+            raise Violation("cursor-honest", f"{process.name} spent the look at {about}, which was not sent")
+
     def of(self, process: Process) -> list[Unsent]:
         """What a process has written and nobody has sent yet."""
         return [one for some in self._unsent.values() for one in some.values() if one.writer is process]
 
-    def forsaken(self, slice_no: int, first: int, last: int) -> list[str]:
+    def forsaken(self, slice_id: str, first: int, last: int) -> list[str]:
         """What lies behind the cursors in some seconds, unsent, and nobody is at it any more."""
-        lease = self._lease(slice_no)
+        lease = self._lease(slice_id)
         return [
             one.ref
-            for one in self._unsent[slice_no].values()
+            for one in self._unsent[slice_id].values()
             if lease is not None and first <= one.second <= last and one.writer.state != "running"
             if self._is_passed(one, lease) and not self._waits_to_be_mended(one.ref)
+            if not self._is_looked_at(one.ref)
         ]
 
     def vanished(self, item: Item) -> None:
         """An item was taken out past every rule."""
-        self._unsent[self._slice_of(item["pk"])].pop(f"{item['pk']}|{item['sk']}", None)
+        self._unsent[slice_of(self._world, item["pk"])].pop(f"{item['pk']}|{item['sk']}", None)
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if after is None:
@@ -126,13 +140,16 @@ class CursorChecks:
         assert row is not None
         lease = self._world.tables.standing(LEASES, {"slice": row["slice"]})
         assert lease is not None, row
-        if process.tokens.get(row["slice"], 0) != lease["token"]:
+        if self._granted.get((process, row["slice"]), 0) != lease["token"]:  # also when it serves another by now
             raise Violation("one-owner-effect", f"{process.name} changed the row {row['who']} of {row['slice']}")
         self._world.seen["row written" if after else "row deleted"] += 1
+        if str(row["who"]).startswith("team#"):
+            how = "written" if before is None else "deleted" if after is None else "served in part or wider"
+            self._world.seen[f"row of a team {how}"] += 1
         self._advanced(process, lease)
 
     def sent(self, ref: str) -> None:
-        unsent = self._unsent[self._slice_of(ref)].pop(ref, None)
+        unsent = self._unsent[slice_of(self._world, ref)].pop(ref, None)
         if unsent is not None:
             unsent.writer.owed.discard(ref)
 
@@ -157,8 +174,9 @@ class CursorChecks:
 
     def answered(self, process: Process) -> None:
         for ref in sorted(process.owed):
-            unsent, lease = self._unsent[self._slice_of(ref)].get(ref), self._lease(self._slice_of(ref))
-            if unsent is None or lease is None or self._waits_to_be_mended(ref):
+            slice_id = slice_of(self._world, ref)
+            unsent, lease = self._unsent[slice_id].get(ref), self._lease(slice_id)
+            if unsent is None or lease is None or self._waits_to_be_mended(ref) or self._is_looked_at(ref):
                 continue
             if self._is_passed(unsent, lease):  # else a row has it, since it could not be fired
                 raise Violation("cursor-honest", f"{process.name} answered, and {ref} behind the cursor was not sent")
@@ -169,13 +187,14 @@ class CursorChecks:
         good as if the first had come to its end. (What its chain has left behind already is the audit's: whoever asks
         again sees what is next.)"""
         dead = {one for one in earlier if one is not process and one.state not in ("running", "ended")}
-        for slice_no, unsent in self._unsent.items() if dead else ():
-            lease = self._lease(slice_no)
+        for slice_id, unsent in self._unsent.items() if dead else ():
+            lease = self._lease(slice_id)
             for one in unsent.values():
                 if one.writer not in dead or lease is None or not self._is_passed(one, lease):
                     continue
                 is_first = self._puts[one.writer, job_of(one.ref)] == 1
-                if is_first and not self._waits_to_be_mended(one.ref) and not self._is_stepped(one.ref):
+                is_seen_to = self._waits_to_be_mended(one.ref) or self._is_looked_at(one.ref)
+                if is_first and not is_seen_to and not self._is_stepped(one.ref):
                     what = f"{process.name} answered, and {one.ref} of {one.writer.name} behind the cursor was not sent"
                     raise Violation("cursor-honest", what)
 
@@ -197,7 +216,7 @@ class CursorChecks:
         return any(part.touches(self._world, ref, item) for part in garbled)
 
     def _advanced(self, process: Process, lease: Item) -> None:
-        for unsent in list(self._unsent[int(lease["slice"].rpartition("#")[2])].values()):
+        for unsent in list(self._unsent[lease["slice"]].values()):
             if self._is_passed(unsent, lease):
                 self._passed(unsent, f"{process.name} advanced to {lease['done']} {lease['late_at']}")
 
@@ -209,7 +228,14 @@ class CursorChecks:
         else:
             self._passed(unsent, f"{unsent.writer.name} put it behind the cursor")
 
+    def _is_looked_at(self, ref: str) -> bool:
+        """Whether a run that has waited until its job was free, and whose message is missing, is found by a look."""
+        items = self._world.tables.items(TIMERS)
+        return any(item.get("run_ref") == ref and item["status"] == "pending" for item in items if _is_look(item))
+
     def _passed(self, unsent: Unsent, how: str) -> None:
+        if self._is_looked_at(unsent.ref):
+            return
         is_answered = unsent.writer.state == "ended" and not self._waits_to_be_mended(unsent.ref)
         if unsent.fenced or is_answered:
             what = f"{unsent.ref} of {unsent.writer.name} is pending and was not sent; {how}"
@@ -231,11 +257,12 @@ class CursorChecks:
         for name in [name for name in process.tokens if "|" not in name]:
             del process.tokens[name]
 
-    def _slice_of(self, key: str) -> int:
-        return int(key.split("#", 2)[1]) % self._world.shape.slices
+    def _lease(self, slice_id: str) -> Item | None:
+        return self._world.tables.standing(LEASES, {"slice": slice_id})
 
-    def _lease(self, slice_no: int) -> Item | None:
-        return self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
+
+def _is_look(item: Item) -> bool:
+    return str(item["sk"]).endswith("#look")
 
 
 def job_of(ref: str) -> str:
@@ -262,6 +289,10 @@ def _is_aside(unsent: Unsent, row: Item) -> bool:
         return False
     if kind == "pool" and unsent.pool not in ("", name):
         return False
+    if kind == "team":
+        _, _, sk = unsent.ref.partition("|")
+        at = f"{unsent.second:010d}#{shard}#{sk}"
+        return team == name and row["begin"] <= unsent.second <= row["until"] and at > str(row["at"])
     return row["begin"] <= unsent.second <= row["until"] and _place(unsent.ref) > str(row["place"])
 
 

@@ -38,6 +38,7 @@ class HandlingChecks:
         self.names: dict[Process, frozenset[str]] = {}
         self._numbers: dict[tuple[Process, str], set[int]] = defaultdict(set)
         self._shown: dict[tuple[Process, str], tuple[int, int]] = {}
+        self._declined_ms: dict[tuple[Process, str], int] = {}
         self._dropped: set[tuple[Process, str]] = set()
         self._kept: dict[Process, dict[Message, str]] = defaultdict(dict)
         self._spent: set[str] = set()
@@ -60,8 +61,12 @@ class HandlingChecks:
         now_ms = self._world.kernel.now_ms
         self._shown[process, ref] = now_ms, seconds
         duty = self._world.checks.duties.of(process, ref)
-        if duty is None or not self._is_alone(process, ref):
-            return
+        if (
+            duty is None
+            or not self._is_alone(process, ref)
+            or self._declined_ms.get((process, ref), 0) >= duty.arrived_ms
+        ):
+            return  # a start that finds its run held hides its message as long as it is told to
         if not duty.is_over and not duty.released_ms and duty.ended_as is None:
             hidden_ms = seconds * 1_000
             if hidden_ms > duty.lease_ms + _LONGER_MS and now_ms + hidden_ms > duty.end_ms + _LONGER_MS:
@@ -141,6 +146,8 @@ class HandlingChecks:
         for index, one in enumerate(asked):
             answer = None if answers is None else answers[index]
             is_open = answer is None or (answer.get("reason") in _UNDECIDED and not answer.get("discard"))
+            if not (answer or {}).get("granted"):
+                self._declined_ms[process, one["ref"]] = self._world.kernel.now_ms
             if is_open and not (answer or {}).get("granted"):
                 self._kept[process][_message(one)] = one["claim"]
             else:

@@ -79,7 +79,7 @@ class LagChecks:
         has_waited = run.get("slots") or run.get("put_off")  # perhaps for a slot; for the end of a freeze
         if not self._judged or run["attempt"] != 1 or has_waited:
             return
-        since_ms = max(int(run["sk"][:10]) * SECOND_MS, run.get("created_at_ms", 0))
+        since_ms = max(int(run["sk"][:10]) * SECOND_MS, run.get("created_at_ms", 0), run.get("released_at_ms", 0))
         lag_ms = self._until_ms(ref, run) - since_ms
         if lag_ms <= self._allowed_ms or self._is_touched(ref, run):
             return

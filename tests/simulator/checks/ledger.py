@@ -40,6 +40,10 @@ _ALLOWED = frozenset(
         ("running", "cancelled"),
         ("waiting", "cancelled"),
         ("dead", "waiting"),
+        ("pending", "buffered"),
+        ("buffered", "pending"),
+        ("buffered", "skipped"),
+        ("buffered", "cancelled"),
     }
 )
 _LOSSES = frozenset({"lost", "timed_out", "interrupted"})

@@ -1,7 +1,9 @@
-"""Checks on overlap: under `skip` no run is dispatched beside another of its job, and a skipped one names what held it.
+"""Checks on overlap: where runs may not, none is dispatched beside another of its job, or before an older one that
+waits; a skipped one names what held it; and what waits, one at most, is let go or dropped when it may be.
 
-They follow each item of a job by itself: what its chain has passed and left pending was dispatched, and lives until it
-ends. They know nothing of holders.
+They follow each item of a job by itself: what its chain has passed and left pending was dispatched, as was what had
+waited and is pending again, and lives until it ends. They know nothing of holders. That a run which waits comes to an
+end is asked when the world has come to rest (`convergence`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.by_hand import is_by_hand
+from tests.simulator.places import next_pk
+from tests.simulator.rollouts import as_planned, follows_overlap
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ledger_key
 from tickwork.core.ledger.tables import JOBS, TIMERS
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 _LIVE = frozenset({"running", "waiting"})
 _CLOCKS_MS = 2_000
+_STRICT = ("skip", "buffer_one")
 _INDEX_BEHIND_MS = 60_000
 
 
@@ -55,18 +60,25 @@ class OverlapChecks:
             self._items[job_id].pop(ref, None)
             return []
         self._items[job_id][ref] = after
+        was, now = (before or {}).get("status"), after["status"]
         if after.get("beside"):
             return []
         job = self._world.tables.standing(JOBS, {"job_id": job_id})
         if is_by_hand(ref) and before is None:
             self._dispatched.add(ref)
             return [(job, ref)] if job is not None else []
-        if after["status"] == "pending" and (before is None or before["status"] != "pending"):
+        if now == "pending" and was != "pending":
             self._dispatched.discard(ref)
-        if after["status"] == "skipped" and (before or {}).get("status") != "skipped":
+        if was == "buffered":
+            self._check_released(process, job or {}, after)
+        elif now == "skipped" != was:
             self._check_skip(process, after)
-        is_replay = before is not None and (before["status"], after["status"]) == ("dead", "waiting")
-        return [(job, ref)] if is_replay and job is not None else []
+        elif now == "buffered":
+            self._check_buffered(process, after)
+        is_fired = (was, now) in {("dead", "waiting"), ("buffered", "pending")}
+        if (was, now) == ("buffered", "pending"):
+            self._dispatched.add(ref)
+        return [(job, ref)] if is_fired and job is not None else []
 
     def _job_changed(self, before: Item, after: Item) -> list[tuple[Item, str]]:
         """The occurrence that a step has passed and left pending was fired."""
@@ -74,7 +86,7 @@ class OverlapChecks:
         if before["version"] != after["version"] or not passed_ms or passed_ms == after["next_scheduled_at_ms"]:
             return []
         fire_at_ms = before["next_fire_at_ms"]
-        pk = f"{self._world.cell}#{before['next_shard']:04d}#{fire_at_ms // 60_000:08d}"
+        pk = next_pk(self._world, before)
         sk = f"{fire_at_ms // SECOND_MS:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}"
         item = self._items[before["job_id"]].get(f"{pk}|{sk}")
         if item is None or item["status"] != "pending" or after.get("fired_through_ms", 0) < passed_ms:
@@ -83,7 +95,15 @@ class OverlapChecks:
         return [(before, f"{pk}|{sk}")]
 
     def _check_alone(self, process: Process, job: Item, ref: str) -> None:
-        if job.get("overlap", "allow") != "skip" or job.get("status") == "deleted":
+        mine = self._items[job["job_id"]][ref]
+        is_asked_for = bool(mine.get("replays")) or is_by_hand(ref)
+        if self._world.shape.roll_outs is not None and is_asked_for and follows_overlap(job):
+            return  # it goes by what is in force when somebody asks, which a process may not know yet
+        job = as_planned(self._world, job, mine)
+        older = [one for one in self._waiting(job["job_id"]) if one["scheduled_at_ms"] < mine["scheduled_at_ms"]]
+        if older and not (is_by_hand(ref) and job.get("overlap", "allow") == "allow"):
+            raise Violation("no-overtaking", f"{process.name} fired {ref} before {older[0]['sk']}, which waits")
+        if job.get("overlap", "allow") not in _STRICT or job.get("status") == "deleted":
             return
         if "stale_index" in self._world.classes and 2 * self._world.faults.skew_max_ms > _INDEX_BEHIND_MS:
             return  # that an index is behind is known by what was fired a minute ago, and by clocks
@@ -108,11 +128,72 @@ class OverlapChecks:
         if by is None:
             return
         self._world.seen["item overlap"] += 1
+        self._check_holder(process, item, by)
+
+    def _check_holder(self, process: Process, item: Item, by: Item) -> None:
         holders = [one for one in self._items[item["job_id"]].values() if _run_of(one) == by["occurrence"]]
         ended_ms = [one.get("ended_at_ms", 0) for one in holders]
         began_ms = process.earliest_ms() - 2 * self._world.faults.skew_max_ms
         if not holders or all(0 < at_ms < began_ms for at_ms in ended_ms):
-            raise Violation("overlap-named", f"{process.name} skipped {item['sk']} because of {by}, which had ended")
+            what = f"{process.name} had {item['sk']} {item['status']} because of {by}, which had ended"
+            raise Violation("overlap-named", what)
+
+    def _waiting(self, job_id: str) -> list[Item]:
+        return [one for one in self._items[job_id].values() if one["status"] == "buffered"]
+
+    def _check_buffered(self, process: Process, item: Item) -> None:
+        """One waits at most, and says for whom; the look at it stands."""
+        ref = f"{item['pk']}|{item['sk']}"
+        if len(self._waiting(item["job_id"])) > 1:
+            raise Violation("one-waits", f"{process.name} has {ref} wait beside another of its job")
+        if item.get("reason") != "overlap" or not item.get("held_by"):
+            raise Violation("overlap-named", f"{process.name} has {ref} wait, and does not say for whom: {item}")
+        self._check_holder(process, item, item["held_by"])
+        looks = [one for one in self._world.tables.items(TIMERS) if one.get("run_ref") == ref]
+        if not any(one["status"] == "pending" for one in looks):
+            raise Violation("no-lost-timer", f"{process.name} has {ref} wait, and nobody is to look at it")
+
+    def _check_released(self, process: Process, job: Item, after: Item) -> None:
+        """A wait has ended: how, and by whom."""
+        ref, now, reason = f"{after['pk']}|{after['sk']}", after["status"], str(after.get("reason", ""))
+        paused = [
+            pause
+            for pause in job.get("pauses", ())
+            if pause["from_ms"] <= process.latest_ms() and process.earliest_ms() < pause.get("until_ms", 10**15)
+        ]
+        if now == "pending":
+            by = {"api": "the one that ended the holder", "scanner": "a look"}.get(process.kind, process.kind)
+            self._world.seen[f"released by {by}"] += 1
+            if job.get("overlap", "allow") == "skip" or job.get("status") == "deleted":
+                what = f"{process.name} let {ref} go, which its job ({job.get('status')}) does not have start any more"
+                raise Violation("cancelled-stays", what)
+            surely = [one for one in paused if self._is_surely_in(process, one)]
+            if surely:
+                raise Violation("cancelled-stays", f"{process.name} let {ref} go in the pause {surely[0]}")
+            if not self._may_start(process, job, after, process.earliest_ms()):
+                raise Violation("every-end-recorded", f"{process.name} let {ref} go later than its job lets it")
+        elif now == "skipped":
+            self._world.seen["item overlap dropped"] += 1
+            if reason.startswith("paused") and not paused:
+                raise Violation("every-end-recorded", f"{process.name} dropped {ref} in a pause that there is not")
+            if reason == "too_late" and self._may_start(process, job, after, process.latest_ms()):
+                raise Violation("every-end-recorded", f"{process.name} dropped {ref} as too late, and it was not")
+            if reason == "overlap" and job.get("overlap") != "skip" and self._is_named(job):
+                raise Violation("every-end-recorded", f"{process.name} dropped {ref}, which its policy has wait")
+
+    @staticmethod
+    def _is_surely_in(process: Process, pause: Item) -> bool:
+        return bool(pause["from_ms"] <= process.earliest_ms() and process.latest_ms() < pause.get("until_ms", 10**15))
+
+    @staticmethod
+    def _may_start(process: Process, job: Item, item: Item, now_ms: int) -> bool:
+        """Whether it is not later, at that time, than its job has it."""
+        bound_s = job.get("catch_up", {}).get("max_lateness_s", 0)
+        return not bound_s or now_ms - int(item["sk"][:10]) * SECOND_MS <= bound_s * SECOND_MS
+
+    def _is_named(self, job: Item) -> bool:
+        """Whether nobody's hand has been at the job."""
+        return bool(job) and job["job_id"] not in self._world.garbled
 
 
 def _run_of(item: Item) -> str:

@@ -1,4 +1,5 @@
-"""Checks on the tries of set-aside rows (F14): what waits for somebody is tried again soon after he is back.
+"""Checks on the tries of set-aside rows (F14): what waits for somebody is tried again soon after he is back. And on the
+order of a team (F10): nothing of it that is due now goes before what its row holds.
 
 A row is tried by the window that its lease's next try brings. So the lease names the first of its rows' tries, the
 distance between two tries is bounded, and whoever sets a try sends the tick for it.
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
 
-_DISTANCE_S = {"pool": 30, "shard": 30, "job": 300, "jobs": 30, "all": 30}
+_DISTANCE_S = {"pool": 30, "shard": 30, "job": 300, "jobs": 30, "all": 30, "team": 1}
 """Written out again: the longest that somebody who is back waits for the next try."""
 
 
@@ -42,8 +43,16 @@ class RowChecks:
         if process.kind != "scanner" or "~" not in ref or message.get("retry_ref"):
             return
         lease = self._world.tables.standing(LEASES, {"slice": slice_id})
-        if lease is None or int(ref.partition("|")[2][:10]) > lease["done"]:
+        if lease is None:
             return
+        second, team, *_ = ref.partition("|")[2].split("#")
+        row = self._world.tables.standing(SET_ASIDE, {"slice": slice_id, "who": f"team#{team}"})
+        if int(second) > lease["done"]:
+            if row is not None and process.tokens.get(slice_id) == lease["token"]:
+                raise Violation("team-order", f"{process.name} sent {ref}, and {team} has a row in {slice_id}")
+            return
+        if row is not None:
+            return  # what a team had due beyond its part has its own turns
         late = self._late[process, slice_id]
         late.add(ref)
         capacity = process.ports.layout.slice_capacity_per_s

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.simulator.elements import DEADLINES
+from tests.simulator.places import shards_of
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.keys import slice_key
 from tickwork.core.ledger.tables import LEASES, PASSES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
@@ -22,7 +22,7 @@ _LOOKS_DAYS = (2, 4, 8, 12)
 _EXPIRES_DAYS = 13
 _SENT_ONLY_NOW_DAYS = 2
 """Of an outage this long the runs wait only since they were sent."""
-_UNENDED = frozenset({"pending", "running", "waiting"})
+_UNENDED = frozenset({"pending", "running", "waiting", "buffered"})
 _MINUTE_S = 60
 _SOON_S_MAX = 80 * 60
 _DEADLINE_S_MAX = 110
@@ -33,9 +33,9 @@ class SightChecks:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def passed(self, process: Process, slice_no: int, begin: int, end: int) -> None:
+    def passed(self, process: Process, slice_id: str, begin: int, end: int) -> None:
         """The last audit has passed some seconds of a minute, and has left no row for it: then all there has ended."""
-        if open_ones := self._unended(process, slice_no, begin, end):
+        if open_ones := self._unended(process, slice_id, begin, end):
             what = f"{process.name} passed {open_ones[0]} in its last audit, and left no row for it"
             raise Violation("every-end-recorded", what)
 
@@ -62,21 +62,20 @@ class SightChecks:
                 continue
             if (was["pass"], was["bucket"]) in standing:
                 continue
-            slice_no = int(str(was["pass"]).rpartition("#")[2])
             begin = was["bucket"] * _MINUTE_S
-            lease = self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)}) or {}
+            lease = self._world.tables.standing(LEASES, {"slice": was["pass"]}) or {}
             end = min(begin + _MINUTE_S - 1, lease.get("audited_day", 0))
-            if open_ones := self._unended(process, slice_no, begin, end):
+            if open_ones := self._unended(process, was["pass"], begin, end):
                 what = f"{process.name} closed the row of a minute that holds {open_ones[0]}"
                 raise Violation("every-end-recorded", what)
 
-    def _unended(self, process: Process, slice_no: int, begin: int, end: int) -> list[str]:
+    def _unended(self, process: Process, slice_id: str, begin: int, end: int) -> list[str]:
         """What has not ended there, and has not moved since the process began."""
-        shards, changed_ms = process.ports.layout.shards_of(slice_no), self._world.checks.ledger.changed_ms
+        shards, changed_ms = shards_of(process, slice_id), self._world.checks.ledger.changed_ms
         found: list[str] = []
         for item in self._world.tables.items(TIMERS):
             ref = f"{item['pk']}|{item['sk']}"
-            is_there = begin <= int(item["sk"][:10]) <= end and int(item["pk"].split("#")[1]) in shards
+            is_there = begin <= int(item["sk"][:10]) <= end and item["pk"].rpartition("#")[0] in shards
             if is_there and item["status"] in _UNENDED and changed_ms.get(ref, 0) < process.began_true_ms:
                 found.append(ref)
         return found

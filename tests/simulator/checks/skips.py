@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
+from tests.simulator.places import next_pk
+from tests.simulator.rollouts import as_planned
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -19,14 +21,19 @@ if TYPE_CHECKING:
     from tickwork.testing.store import Change
 
 _LATE_REASONS = ("skipped_outage", "too_late")
+_PUNCTUAL_MS = 5_000
+"""Written out again: what is no later than this fires, also behind what was missed."""
 _SLACK_MS = 1_500
 """Beside the skew of clocks: items lie on whole seconds, and an answer takes its time."""
 
 
 class SkipChecks:
+    """`_outages`: of a process, and a job of which it has skipped what was missed, when it began."""
+
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
         self._told = told
+        self._outages: dict[tuple[Process, str], int] = {}
 
     @property
     def _slack_ms(self) -> int:
@@ -52,6 +59,8 @@ class SkipChecks:
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction: what it has skipped may be skipped, what it has fired had to be fired."""
         for table, was, item in changes:
+            if was is not None and was.get("status") == "buffered":
+                continue  # a wait has ended: `overlaps` judges that
             if table is TIMERS and item is not None and item.get("status") == "skipped":
                 owner = self._owner(changes, item)
                 if owner is not None:
@@ -78,6 +87,9 @@ class SkipChecks:
                 what = f"{process.name} skipped {scheduled_at_ms} of {job_id}, which nobody wants skipped"
                 raise Violation("every-end-recorded", what)
             return
+        job = as_planned(self._world, job, self._planned(job) if not is_first else item)
+        if reason == "skipped_outage":
+            self._outages[process, job_id] = process.earliest_ms()
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -93,21 +105,36 @@ class SkipChecks:
         if before["status"] != "active" or after["status"] == "error":
             return
         fire_at_ms = before["next_fire_at_ms"]
-        bucket, second = fire_at_ms // 60_000, fire_at_ms // SECOND_MS
-        place = {
-            "pk": f"{self._world.cell}#{before['next_shard']:04d}#{bucket:08d}",
-            "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
-        }
-        item = self._world.tables.standing(TIMERS, place)
+        item = self._planned(before)
         if item is None or item["status"] != "pending":
             return
-        why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])
+        planned = as_planned(self._world, before, item)
+        self._check_outage(process, planned, after)
+        why = why_firing_is_wrong(self._missed(process, planned, passed_ms, fire_at_ms), before["schedule"])
         if why is not None:
             raise Violation(
                 "every-end-recorded",
                 f"{process.name} fired {passed_ms} of {before['job_id']}, which is to be skipped: {why}",
             )
         self._check_instant(process, before, passed_ms)
+
+    def _planned(self, job: Item) -> Item | None:
+        """The item of a job's next occurrence, by which what it skips with it is decided, too."""
+        second, nominal_s = job["next_fire_at_ms"] // SECOND_MS, job["next_scheduled_at_ms"] // SECOND_MS
+        sk = f"{second:010d}#{job['team']}#{job['name']}#{nominal_s:010d}"
+        return self._world.tables.standing(TIMERS, {"pk": next_pk(self._world, job), "sk": sk})
+
+    def _check_outage(self, process: Process, before: Item, after: Item) -> None:
+        """What was missed is told as missed to its end, in however many steps: behind a skip none of it fires, but for
+        the newest under `latest` (F8)."""
+        until_ms = self._outages.get((process, before["job_id"]), 0) - _PUNCTUAL_MS - _SLACK_MS
+        policy = before.get("catch_up", {}).get("policy", "latest")
+        last_ms = before["next_fire_at_ms"] if policy == "none" else after["next_fire_at_ms"]
+        if policy == "latest" and _left_out(before):
+            return  # a newer one may be paused
+        if policy in ("none", "latest") and 0 < last_ms < until_ms:
+            what = f"{process.name} fired {before['next_scheduled_at_ms']} of {before['job_id']} behind what it skipped"
+            raise Violation("every-end-recorded", f"{what} of the same outage, under {policy}")
 
     def _check_instant(self, process: Process, job: Item, scheduled_at_ms: int) -> None:
         """It is one of the instants of its job's schedule. (After a change it may be one of the schedule before.)"""
@@ -132,5 +159,11 @@ class SkipChecks:
             job.get("scheduled_since_ms", 0),
             process.earliest_ms(),
             process.latest_ms(),
-            [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())],
+            _left_out(job),
         )
+
+
+def _left_out(job: Item) -> list[tuple[int, int]]:
+    """The spans of nominal time that somebody has paused, or told a job to skip."""
+    paused = [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())]
+    return paused + [(skip["at_ms"], skip["at_ms"] + 1) for skip in job.get("skips", ())]

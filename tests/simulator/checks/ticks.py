@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.simulator.places import shards_of, slice_ids, slice_of
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import slice_key
 from tickwork.core.ledger.tables import LEASES, TIMERS
@@ -41,7 +42,7 @@ class _Claim:
     """A ticker has announced that it looks ahead in a slice: from then on it answers for what is pending there. `found`
     maps the place of each such item to its second; `is_issued`: it has said that their ticks were sent."""
 
-    slice_no: int
+    slice_id: str
     found: dict[tuple[str, str], int]
     is_issued: bool = False
 
@@ -52,7 +53,9 @@ class _Work:
 
     claims: list[_Claim] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
-    passed: dict[int, int] = field(default_factory=dict)
+    stood: dict[str, str] = field(default_factory=dict)
+    """By slice where its backlog stood when it was taken."""
+    passed: dict[str, int] = field(default_factory=dict)
     """By slice a second that passed before anybody had looked at it."""
 
 
@@ -61,73 +64,74 @@ class TickChecks:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._sent: dict[int, set[int]] = defaultdict(set)
+        self._sent: dict[str, set[int]] = defaultdict(set)
         self._work: dict[Process, _Work] = defaultdict(_Work)
 
     def sent(self, body: str) -> None:
         tick = json.loads(body)
-        self._sent[tick["slice"]].add(tick["second"])
+        self._sent[slice_key(tick["cell"], tick["slice"])].add(tick["second"])
 
     # --- what leases say --------------------------------------------------------------------------------------
 
     def lease_changed(self, process: Process, before: Item | None, after: Item | None) -> None:
         if before is None or after is None:
             return
-        slice_no = _number(after)
+        slice_id = after["slice"]
         if after["token"] > before["token"]:
-            self._work[process].taken[after["slice"]] = after["token"]
-        self._check_noted(process, slice_no, before, after)
+            self._work[process].taken[slice_id] = after["token"]
+            self._work[process].stood[slice_id] = after["late_at"] if after["late_until"] else ""
+        self._check_noted(process, slice_id, before, after)
         if after["ticking"] > before["ticking"]:
-            self._claimed(process, slice_no, before, after)
+            self._claimed(process, slice_id, before, after)
         if after["ticked"] > before["ticked"]:
-            self._check_issued(process, slice_no)
+            self._check_issued(process, slice_id)
 
-    def _check_noted(self, process: Process, slice_no: int, before: Item, after: Item) -> None:
+    def _check_noted(self, process: Process, slice_id: str, before: Item, after: Item) -> None:
         """Creators send no tick for a second that is noted: it must have one."""
         if before["tick_map"] == after["tick_map"] and before["tick_base"] == after["tick_base"]:
             return
-        untrue = sorted(_noted(after) - _noted(before) - self._sent[slice_no])
+        untrue = sorted(_noted(after) - _noted(before) - self._sent[slice_id])
         if untrue:
             what = f"{process.name} noted ticks for {untrue[:5]} of {after['slice']}, which were never sent"
             raise Violation("bounded-lag", what)
 
-    def _claimed(self, process: Process, slice_no: int, before: Item, after: Item) -> None:
+    def _claimed(self, process: Process, slice_id: str, before: Item, after: Item) -> None:
         first = max(before["ticked"], process.latest_ms() // SECOND_MS) + 1
-        shards = set(process.ports.layout.shards_of(slice_no))
+        shards = shards_of(process, slice_id)
         found = {
             (item["pk"], item["sk"]): int(item["sk"][:10])
             for item in self._world.tables.items(TIMERS)
-            if item["status"] == "pending" and int(item["pk"].split("#")[1]) in shards
+            if item["status"] == "pending" and item["pk"].rpartition("#")[0] in shards
         }
         found = {place: second for place, second in found.items() if first <= second <= after["ticking"]}
-        self._work[process].claims.append(_Claim(slice_no, found))
-        self._work[process].passed[slice_no] = self._passed_unseen(process, slice_no, before)
+        self._work[process].claims.append(_Claim(slice_id, found))
+        self._work[process].passed[slice_id] = self._passed_unseen(process, slice_id, before)
 
-    def _passed_unseen(self, process: Process, slice_no: int, lease: Item) -> int:
+    def _passed_unseen(self, process: Process, slice_id: str, lease: Item) -> int:
         """A second of something pending that has come before any ticker had looked at it; 0: there is none."""
-        shards = set(process.ports.layout.shards_of(slice_no))
+        shards = shards_of(process, slice_id)
         low, high = max(lease["ticked"], lease["done"]), process.earliest_ms() // SECOND_MS - 2
         items = (item for item in self._world.tables.items(TIMERS) if item["status"] == "pending")
-        seconds = [int(item["sk"][:10]) for item in items if int(item["pk"].split("#")[1]) in shards]
+        seconds = [int(item["sk"][:10]) for item in items if item["pk"].rpartition("#")[0] in shards]
         return min((second for second in seconds if low < second <= high), default=0)
 
-    def _check_issued(self, process: Process, slice_no: int) -> None:
+    def _check_issued(self, process: Process, slice_id: str) -> None:
         """Issued up to here: what it was to find has its tick, or (its shard could not be read) one soon after."""
         for claim in self._work[process].claims:
-            if claim.slice_no == slice_no and not claim.is_issued:
+            if claim.slice_id == slice_id and not claim.is_issued:
                 claim.is_issued = True
                 self._check_claim(process, claim, _UNREAD_EVERY_S if process.met_failure else 0)
 
     def _check_claim(self, process: Process, claim: _Claim, within_s: int) -> None:
         for (pk, sk), second in claim.found.items():
             item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
-            if item is None or item["status"] != "pending" or self._has_tick(claim.slice_no, second, within_s):
+            if item is None or item["status"] != "pending" or self._has_tick(claim.slice_id, second, within_s):
                 continue
-            what = f"{process.name} issued the ticks of slice {claim.slice_no}, and none for {pk}|{sk}"
+            what = f"{process.name} issued the ticks of slice {claim.slice_id}, and none for {pk}|{sk}"
             raise Violation("bounded-lag", what)
 
-    def _has_tick(self, slice_no: int, second: int, within_s: int = 0) -> bool:
-        sent = self._sent[slice_no]
+    def _has_tick(self, slice_id: str, second: int, within_s: int = 0) -> bool:
+        sent = self._sent[slice_id]
         return any(one in sent for one in range(second, second + within_s + 1))
 
     # --- who answers ------------------------------------------------------------------------------------------
@@ -147,31 +151,31 @@ class TickChecks:
 
     def _check_woken(self, process: Process) -> None:
         """What came before any ticker had looked at it does not wait for the end of a minute."""
-        for slice_no, second in self._work[process].passed.items():
+        for slice_id, second in self._work[process].passed.items():
             within_s = process.latest_ms() // SECOND_MS + 1 - second
-            if second and not self._has_tick(slice_no, second, within_s):
-                what = f"{process.name} came after {second} of slice {slice_no}, and woke no window for it"
+            if second and not self._has_tick(slice_id, second, within_s):
+                what = f"{process.name} came after {second} of {slice_id}, and woke no window for it"
                 raise Violation("bounded-lag", what)
 
     def _check_slices(self, process: Process) -> None:
         """No slice was left out: this ticker, or another one meanwhile, has announced that it looks ahead."""
         now_s = (process.earliest_ms() - 2 * self._world.faults.skew_max_ms) // SECOND_MS
         needed = (now_s + _AHEAD_S) // _MINUTE_S * _MINUTE_S + _MINUTE_S - 1
-        for slice_no in range(process.ports.layout.slices):
-            lease = self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
+        for slice_id in slice_ids(process, self._world):
+            lease = self._world.tables.standing(LEASES, {"slice": slice_id})
             if lease is None or lease["ticking"] < needed:
-                raise Violation("bounded-lag", f"{process.name} answered, and has not looked ahead in slice {slice_no}")
+                raise Violation("bounded-lag", f"{process.name} answered, and has not looked ahead in {slice_id}")
 
     def _check_brought(self, process: Process, unsent: Unsent) -> None:
         """Whoever writes an item within what tickers have looked at brings its tick."""
-        slice_no = int(unsent.ref.split("#", 2)[1]) % self._world.shape.slices
-        lease = self._world.tables.standing(LEASES, {"slice": slice_key(self._world.cell, slice_no)})
+        slice_id = slice_of(self._world, unsent.ref)
+        lease = self._world.tables.standing(LEASES, {"slice": slice_id})
         if lease is None or not max(lease["closing"], process.latest_ms() // SECOND_MS) < unsent.second:
             return
         if self._world.checks.rows.may_step(lease["slice"], unsent.ref):
             return  # its chain's step is tried again, and sees to it then
         unread_s = _UNREAD_EVERY_S if self._world.seen["ticker_slice_failed"] else 0  # then that ticker sees to it
-        if unsent.second <= lease["ticked"] and not self._has_tick(slice_no, unsent.second, unread_s):
+        if unsent.second <= lease["ticked"] and not self._has_tick(slice_id, unsent.second, unread_s):
             raise Violation("bounded-lag", f"{process.name} answered, and {unsent.ref} has no tick")
 
     # --- what becomes of ticks --------------------------------------------------------------------------------
@@ -186,28 +190,26 @@ class TickChecks:
             self._check_tries(process)
             self._check_goes_on(process)
         for message in messages:
-            tick = self._read(message.body)
+            tick = self._read(process, message.body)
             if tick is None:
                 continue
-            slice_no, second = tick
+            slice_id, second = tick
             if str(message.id) not in again:
-                self._check_given_up(process, slice_no, second)
+                self._check_given_up(process, slice_id, second)
             elif message.receives == received[message.id][0] and message.visible_at_ms != received[message.id][1]:
                 self._check_hidden(process, message, second)
 
-    def _read(self, body: str) -> tuple[int, int] | None:
+    def _read(self, process: Process, body: str) -> tuple[str, int] | None:
         """A tick of ours; None for anything else."""
         try:
             tick = json.loads(body)
-            slice_no, second = tick["slice"], tick["second"]
+            slice_id, second = slice_key(tick["cell"], tick["slice"]), tick["second"]
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
-        known = tick.get("cell") == self._world.cell and slice_no in range(self._world.shape.slices)
-        return (slice_no, second) if known else None
+        return (slice_id, second) if slice_id in slice_ids(process, self._world) else None
 
-    def _check_given_up(self, process: Process, slice_no: int, second: int) -> None:
+    def _check_given_up(self, process: Process, slice_id: str, second: int) -> None:
         """Its second is served; or somebody else has taken the slice over meanwhile, and serves it."""
-        slice_id = slice_key(self._world.cell, slice_no)
         lease = self._world.tables.standing(LEASES, {"slice": slice_id})
         if lease is None or lease["done"] >= second:
             return
@@ -221,7 +223,7 @@ class TickChecks:
             lease = self._world.tables.standing(LEASES, {"slice": slice_id}) or {}
             is_mine = lease.get("token") == self._work[process].taken.get(slice_id)
             late_s = max(0, process.latest_ms() // SECOND_MS + 1 - second)
-            if second and is_mine and not self._has_tick(_number(lease), second, late_s):
+            if second and is_mine and not self._has_tick(slice_id, second, late_s):
                 raise Violation("isolation", f"{process.name}: the next try of {slice_id}, at {second}, has no tick")
 
     def _check_goes_on(self, process: Process) -> None:
@@ -230,8 +232,14 @@ class TickChecks:
             lease = self._world.tables.standing(LEASES, {"slice": slice_id}) or {}
             if lease.get("token") != token or not lease["late_until"]:
                 continue
+            stood_at = self._work[process].stood[slice_id]
+            has_time = process.stood_until_ms < process.began_true_ms and "small_budget" not in self._world.classes
+            if stood_at and stood_at == lease["late_at"] and has_time and not process.met_failure:
+                raise Violation(
+                    "bounded-lag", f"{process.name} left the backlog of {slice_id} where it was, at {stood_at}"
+                )
             first = min(lease["done"], process.earliest_ms() // SECOND_MS) + 1
-            if not self._has_tick(_number(lease), first, process.latest_ms() // SECOND_MS + 2 - first):
+            if not self._has_tick(slice_id, first, process.latest_ms() // SECOND_MS + 2 - first):
                 raise Violation(
                     "bounded-lag", f"{process.name} left a backlog of {slice_id}, and no tick goes on with it"
                 )
@@ -249,10 +257,6 @@ def _has_failed(process: Process) -> bool:
     """Whether it was told of a failure on the way, or of ticks that the queue did not take."""
     sender = process.ports.sender
     return process.gave_up or (isinstance(sender, SimSender) and sender.ticks_failed > 0)
-
-
-def _number(lease: Item) -> int:
-    return int(str(lease["slice"]).rpartition("#")[2])
 
 
 def _noted(lease: Item) -> set[int]:

@@ -4,9 +4,12 @@ invariant rests."""
 from tests.simulator.planted import (
     attempting,
     backlogs,
+    buffers,
+    cells,
     chains,
     changes,
     creators,
+    defaults,
     leases,
     overlaps,
     promises,
@@ -35,7 +38,10 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *defaults.BUGS,
+    *buffers.BUGS,
     *working.BUGS,
+    *cells.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

@@ -31,17 +31,19 @@ def _creator_reads_done() -> Sequence[Patch]:
 def _creator_looks_before_write() -> Sequence[Patch]:
     """The cursors are read with the ones that are ensured before the put, and believed after it."""
     prepare = creating.prepare_slices
-    seen: dict[tuple[int, int], SliceLease | None] = {}
+    seen: dict[tuple[int, str, int], SliceLease | None] = {}
 
     def wrong_prepare(ports: Ports, keys: Sequence[Any]) -> None:
         prepare(ports, keys)
         for key in keys:
-            slice_no = ports.layout.slice_of(key.shard)
-            seen[id(ports), slice_no] = leasing.read_lease(ports, slice_no)
+            there = ports.in_cell(key.cell)
+            slice_no = there.layout.slice_of(key.shard)
+            seen[id(ports.store), key.cell, slice_no] = leasing.read_lease(there, slice_no)
 
     def wrong_read(ports: Ports, slice_no: int) -> SliceLease | None:
-        if (id(ports), slice_no) in seen:
-            return seen.pop((id(ports), slice_no))
+        place = (id(ports.store), ports.layout.cell, slice_no)
+        if place in seen:
+            return seen.pop(place)
         return leasing.read_lease(ports, slice_no)
 
     stand_in = SimpleNamespace(**{**vars(leasing), "read_lease": wrong_read})

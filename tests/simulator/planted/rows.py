@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch
-from tickwork.core.dispatch import set_aside
+from tickwork.core.dispatch import set_aside, shares
 from tickwork.core.ledger.writes import Anyway, Delete, Put, Write
-from tickwork.flows.dispatch import catching_up, leasing
+from tickwork.flows.dispatch import catching_up, leasing, live, sharing
 from tickwork.flows.dispatch.serving import Serving
 
 
@@ -87,6 +87,70 @@ def _rows_never_served() -> Sequence[Patch]:
     return [(catching_up, "has_due_rows", lambda _: False)]
 
 
+# --- the rows of teams ------------------------------------------------------------------------------------------
+
+
+def _beyond_its_part_is_forgotten() -> Sequence[Patch]:
+    def wrong(it: Any, key: Any) -> bool:
+        return not it.shares.gives(key.team, it.ports.clock.monotonic_ms)
+
+    return [(live, "leave_to_team", wrong)]
+
+
+def _turn_ends_the_row() -> Sequence[Patch]:
+    return [(sharing._Line, "row", lambda _: None)]
+
+
+def _newer_work_goes_first() -> Sequence[Patch]:
+    def wrong(self: Any, team: str, _: Any) -> bool:
+        self.given[team] = self.given.get(team, 0) + 1
+        is_given: bool = self.given[team] <= shares.LIVE_QUANTUM
+        return is_given
+
+    return [(shares.Shares, "gives", wrong)]
+
+
+def _wider_from_where_it_stands() -> Sequence[Patch]:
+    right = set_aside.widened
+
+    def wrong(row: Any, left: Any) -> Any:
+        return replace(right(row, left), at=max(row.at, left.at))
+
+    return [(set_aside, "widened", wrong)]
+
+
+def _next_is_overlooked() -> Sequence[Patch]:
+    return [(sharing._Reader, "forget", lambda _: None)]
+
+
+def _other_shards_are_skipped() -> Sequence[Patch]:
+    def wrong(self: Any) -> Any:
+        begin, first, _ = set_aside.parse_in_time(self._stretch.at)
+        for second in range(max(begin, self._stretch.begin), self._stretch.until + 1):
+            for shard in self._shards:
+                if shard >= first:
+                    yield second, shard
+
+    return [(sharing._Reader, "_places", wrong)]
+
+
+def _others_are_skipped_too() -> Sequence[Patch]:
+    def wrong(it: Any, sk: str) -> str:
+        second, team, _ = sk.split("#", 2)
+        return f"{second}#~" if team in it.shares.waiting else sk
+
+    return [(live, "beyond_team", wrong)]
+
+
+def _turn_begins_behind_its_page() -> Sequence[Patch]:
+    right = sharing._Reader._passed
+
+    def wrong(self: Any, shard: int) -> str:
+        return max(right(self, shard), f"{self._stretch.begin:010d}#~")
+
+    return [(sharing._Reader, "_passed", wrong)]
+
+
 BUGS = (
     Bug("what was left is not set aside", _left_is_forgotten),
     Bug("the row is written after the advance", _row_after_the_advance),
@@ -97,4 +161,12 @@ BUGS = (
     Bug("a row skips what failed", _place_of_the_page_that_failed),
     Bug("rows are written without a condition", _writes_without_condition),
     Bug("rows are never served", _rows_never_served),
+    Bug("what is beyond a team's part gets no row", _beyond_its_part_is_forgotten),
+    Bug("a team's row ends with its turn", _turn_ends_the_row),
+    Bug("a team's newer work goes before its row", _newer_work_goes_first),
+    Bug("a team's row that grows forgets what lies before it", _wider_from_where_it_stands),
+    Bug("a turn does not see what it materialises", _next_is_overlooked),
+    Bug("a turn goes on in its shard alone", _other_shards_are_skipped),
+    Bug("with a team's rest that of the others is skipped", _others_are_skipped_too),
+    Bug("a turn begins behind its first second", _turn_begins_behind_its_page),
 )

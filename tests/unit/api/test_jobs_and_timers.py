@@ -398,6 +398,41 @@ def test_an_occurrence_that_another_run_holds_up_is_skipped_and_says_by_which(ap
     assert api.call("PATCH", "/jobs/payments:rates", {"version": 3, "overlap": "allow"})[1]["version"] == 4, "a repeat"
 
 
+def test_a_change_of_the_policy_says_what_it_waits_for_and_a_preview_what_holds(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    create_job(api)
+    for _ in range(2):
+        move(ports, 10)
+        windows(ports)
+    first, second = ready(ports)
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "overlap": "buffer_one"})
+    names = [f"payments:rates@{run['scheduled_at']}" for run in (first, second)]
+    assert changed["waits_for"] == {"runs": names, "more": False, "bounded": False}
+    _, again = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "lease_s": 90})
+    assert "waits_for" not in again, "it was not asked"
+    _, preview = api.call("GET", "/jobs/payments:rates/next", count="1")
+    note = f"waits, or is skipped, while {names[1]} has not ended (overlap buffer_one)"
+    assert [row["note"] for row in preview["occurrences"]] == [note]
+
+    move(ports, 10)
+    windows(ports)
+    _, shown = api.call("GET", "/jobs/payments:rates")
+    assert shown["buffered"]["count"] == 1
+    _, listed = api.call("GET", "/jobs/payments:rates/runs", status="buffered")
+    (waiting,) = listed["runs"]
+    assert (waiting["run_id"], waiting["reason"]) == (shown["buffered"]["run_id"], "overlap")
+    assert waiting["held_by"]["occurrence"] == names[1]
+    for run in (second, first):
+        complete(api, run["ref"], start(api, run)["token"], "succeeded")
+    _, listed = api.call("GET", "/jobs/payments:rates/runs", status="queued")
+    (released,) = listed["runs"]
+    assert (released["run_id"], "released_at" in released) == (waiting["run_id"], True)
+    _, preview = api.call("GET", "/jobs/payments:rates/next", count="1")
+    assert "while" in preview["occurrences"][0]["note"], "the one that waited holds it now"
+    assert "buffered" not in api.call("GET", "/jobs/payments:rates")[1]
+
+
 @pytest.mark.parametrize(
     ("catch_up", "overlap", "is_told"),
     [

@@ -18,6 +18,7 @@ from tests.support.hostile_text import ALL_AT_ONCE, orders_in, poisoned
 from tickwork.api.app import build_app
 from tickwork.cli.main import main
 from tickwork.client import ApiClient, ApiRefused, ApiUnreachable
+from tickwork.core.ledger.cells import CellShape
 from tickwork.local.server import serve
 from tickwork.ports import Layout
 
@@ -86,6 +87,12 @@ COMMANDS: dict[str, list[str]] = {
     "pools show": ["hostile:own"],
     "pools share": ["hostile:own", "--with", "spare"],
     "pools delete": ["hostile:own"],
+    "pause": ["--team", "hostile", "--reason", "a release", "--until", "2099-12-01T00:00:00Z"],
+    "resume": ["--team", "spare", "--dry-run"],
+    "pauses": ["--team", "hostile"],
+    "cells list": [],
+    "cells place": ["side", "--team", "hostile", "--reason", "room"],
+    "cells take-back": ["--team", "hostile"],
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
@@ -127,7 +134,7 @@ def test_one_module_prints_and_the_others_ask_it_to() -> None:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    ports = fake_ports(layout=Layout(pools=("default", "payments", "push")))
+    ports = fake_ports(layout=Layout(pools=("default", "payments", "push"), others=(CellShape("side", 2, 1),)))
     server = serve(lambda: build_app(ports), 0)
     server.serve_in_background()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -145,6 +152,8 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     for team in ("hostile", "spare"):
         client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
     client.call("PUT", "/teams/hostile/pools/own", {})
+    for team in ("hostile", "spare"):
+        client.post("/pauses", {"team": team, "reason": "a release"})
     client.call("PUT", "/calendars/payments:days", {"dates": ["2026-12-25"]})
     content = tmp_path / "days.json"
     content.write_text('{"dates": ["2026-12-25"]}')

@@ -164,6 +164,15 @@ def test_a_look_moves_on_as_long_as_the_holder_holds(world: World) -> None:
     assert len(world.messages(second)) == 2, "nobody has started it: it is sent once more, and dies at the start"
 
 
+def test_a_look_that_is_served_before_its_time_moves_on_to_a_later_one(world: World) -> None:
+    """By a creator, behind a cursor that a clock ahead of his has moved."""
+    held(world)
+    (look,) = looks(world)
+    creating.fire_overdue(world.ports, [look], "creator")
+    (again,) = looks(world)
+    assert again.key.fire_at_ms == look.key.fire_at_ms + 50_000
+
+
 def test_who_buffers_looks_whether_the_holder_has_ended_meanwhile(world: World) -> None:
     """It ended between the read and the write, and whoever ended it saw that nothing waits."""
     job_id = job_of(world, BUFFER_ONE)

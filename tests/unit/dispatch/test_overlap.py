@@ -452,3 +452,15 @@ def test_an_old_run_is_waited_for_also_where_the_index_comes_in_short_pages(worl
     query_index = world.store.query_index
     world.store.query_index = lambda *which, **how: query_index(*which, **{**how, "limit": 1})  # type: ignore[method-assign]
     assert skipped(world, world.until_due(job_id)) == held_by(first, "pending")
+
+
+def test_a_replayed_run_that_the_job_names_and_the_index_shows_is_one(world: World) -> None:
+    job_id = job_of(world)
+    key = world.until_due(job_id)
+    dead(world, key)
+    dead_letters.replay_runs(world.ports, [key], dead_letters.Order("ops", "again", 1, world.clock.at_ms))
+    job = replace(registering.get_job(world.ports, job_id), held_through_ms=0)
+    assert [(one.key, one.life) for one in job.holders] == [(key, 1)]
+    holding = holdings(world.ports, [job])[job_id]
+    assert not isinstance(holding, Unheard)
+    assert [(one.key, one.life) for one in holding.holders] == [(key, 1)]

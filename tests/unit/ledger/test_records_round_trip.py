@@ -16,6 +16,7 @@ from tickwork.core.jobs.overlap import Buffer
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.versions import JobVersion
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.cells import Placement
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Look, Retry, Run
 from tickwork.core.ledger.work import Work
@@ -30,6 +31,7 @@ BARE = {
     JobVersion: JobVersion("payments", "rates", {"rate": "10 minutes"}, Work("payments", "rates")),
     Pause: Pause("ann", "maintenance", 1),
     SliceLease: SliceLease("main#0001"),
+    Placement: Placement("team:payments"),
     ApiKey: ApiKey("payments:0123456789abcdef", "payments", "viewer", "a" * 64),
 }
 TIMES = {"started_at_ms": 1, "ended_at_ms": 2}
@@ -54,7 +56,7 @@ CHOSEN: dict[str, Any] = {
     "tick_map": "a7",
 }
 """Values of fields that not every text or number may stand in."""
-NOT_STORED = {("Job", "calendars"), ("Job", "applied")}
+NOT_STORED = {("Job", "calendars"), ("Job", "applied"), ("Job", "spread")}
 CASES = [(kind, one.name) for kind in BARE for one in fields(kind) if (kind.__name__, one.name) not in NOT_STORED]
 
 

@@ -497,6 +497,18 @@ def test_a_backfill_whose_list_is_gone_ends_and_says_so(world: World) -> None:
     assert (after.status, after.stopped_because) == ("cancelled", "its list has expired")
 
 
+def test_one_that_is_over_is_forgotten_with_the_records_of_its_runs(world: World) -> None:
+    job_of(world)
+    backfill = made(world, 2)
+    work_off(world)
+    world.after(world.ports.layout.retention_s - 3_600)
+    backfill_stopping.see_to_all(world.ports)
+    assert now(world, backfill).status == "finished"
+    world.after(7_200)
+    assert backfill_stopping.see_to_all(world.ports) == 0
+    assert backfilling.read_backfill(world.ports, backfill.key()) is None
+
+
 def test_a_run_whose_record_is_gone_does_not_hold_up_the_others(world: World) -> None:
     job_of(world)
     backfill = made(world, 3, concurrency=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.paused_view import ScopePauseShown
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
@@ -94,6 +95,8 @@ class JobShown(WorkShown):
     next: NextShown | None
     last: LastShown | None
     pauses: NotRequired[list[PauseShown]]
+    paused_by: NotRequired[list[ScopePauseShown]]
+    """The pauses in force of its team, of its pool, or of everything."""
     skips: NotRequired[list[SkipShown]]
     reason: NotRequired[str]
     """Why it is not active."""
@@ -105,10 +108,23 @@ class JobAnswer(JobShown):
     warnings: list[str]
 
 
+class WaitsFor(TypedDict):
+    """What the next occurrence waits for, or is skipped for, until it has ended."""
+
+    runs: list[str]
+    """Those that have not ended, the oldest first."""
+    more: bool
+    """There are more of them than are named."""
+    bounded: bool
+    """The newest 2,000 occurrences were looked through; a run that is older is not waited for."""
+
+
 class ChangedJob(JobAnswer):
     """A job, and whether a change has changed it: what it said already keeps its version."""
 
     changed: bool
+    waits_for: NotRequired[WaitsFor]
+    """Of a change of `overlap`, to a policy under which runs may not overlap."""
 
 
 class UnskippedJob(JobShown):

@@ -32,8 +32,9 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
-    overlap: Literal["skip", "allow"] | None = None
-    """When one is due while another run has not ended: `skip` it (default of recurring jobs), or `allow` both."""
+    overlap: Literal["skip", "allow", "buffer_one"] | None = None
+    """When one is due while another run has not ended: `skip` it (default of recurring jobs), `allow` both, or
+    `buffer_one`: keep the first back until that has ended, and skip those after it."""
     defaults_version: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
     """Which version of the platform's defaults it goes by in what it does not say; when left out, the one that is
     rolled out for it."""
@@ -50,6 +51,7 @@ class JobChangeIn(Body):
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
     payload: Any = Field(default=None, repr=False)
+    lane: Any = None
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
     max_duration_s: Any = None

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
+from tickwork.api.jobs import overlaps
 from tickwork.api.jobs.answers import (
     ChangedJob,
     DeletedJob,
@@ -28,9 +29,10 @@ from tickwork.api.jobs.bodies import (
     ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out, new_job, schedule_again, without_masks
-from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
+from tickwork.api.jobs.previews import calendars_of, noted, preview
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
+from tickwork.api.paused_view import paused_over, pauses_over
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
@@ -47,7 +49,7 @@ from tickwork.core.errors import (
     VersionConflict,
 )
 from tickwork.core.ids import check_slug, job_id_of, split_job_id
-from tickwork.core.instants import iso_ms, parse_iso
+from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import resumed
 from tickwork.core.jobs.surprises import warnings_of_policies
@@ -179,7 +181,8 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
     schedule = schedules[0] if schedules else schedule_again(job, given.get("schedule"))
     answer = _answer(call, job, _warnings(ports, given.get("schedule"), schedule))
     # A pause raises the version as well, and changes nothing that a job is defined by.
-    return 200, cast("ChangedJob", {**answer, "changed": (job.defined_since or job.version) > body.version})
+    waits = {"waits_for": found} if "overlap" in given and (found := overlaps.waits_for(ports, job)) else {}
+    return 200, cast("ChangedJob", {**answer, "changed": (job.defined_since or job.version) > body.version, **waits})
 
 
 def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | None) -> list[str]:
@@ -209,14 +212,11 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     job = as_seen(call.ports, registering.get_job(call.ports, call.path["job_id"]))
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
-    job = replace(job, calendars=calendars_of(call.ports, call.actor, schedule, job.team))
+    calendars = calendars_of(call.ports, call.actor, schedule, job.team)
+    job = paused_over(call.ports, job).applied_to(replace(job, calendars=calendars))
     shown = preview(schedule, job.calendars, after_ms, call.query.count)
-    for row in shown["occurrences"]:
-        at_ms = parse_iso(row["scheduled_at"])
-        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms)))) or None
-        if (deadline := start_by(job, schedule, at_ms)) is not None:
-            row["start_by"] = deadline
-    return 200, shown
+    held = overlaps.may_be_held_up(call.ports, job)
+    return 200, noted(shown, job, schedule, held)
 
 
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:
@@ -245,7 +245,8 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
 
 def _view(call: Call[Any, Any], job: Job) -> JobShown:
     job = as_seen(call.ports, job)
-    return job_view(job, call.ports.clock.now_ms(), sees_payload=sees_payloads(call.ports, call.actor, job.team))
+    over, sees = pauses_over(call.ports, job), sees_payloads(call.ports, call.actor, job.team)
+    return job_view(job, call.ports.clock.now_ms(), sees_payload=sees, over=over)
 
 
 def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:

@@ -23,6 +23,7 @@ def runs_page(page: Shown[Any, RunView], cursor: str | None, reached: str | None
 def run_view(view: RunView) -> RunShown:
     run = view.run
     fire_at_ms = run.key.fire_at_ms
+    free_at_ms = max(fire_at_ms, run.released_at_ms)  # until then it had to wait for another run
     answer: RunShown = {
         "run_id": run.run_id,
         "ref": run.key.ref,
@@ -40,8 +41,8 @@ def run_view(view: RunView) -> RunShown:
         "started_at": iso_ms(run.started_at_ms) if run.started_at_ms else None,
         "ended_at": iso_ms(run.ended_at_ms) if run.ended_at_ms else None,
         "lease_until": _when(run.lease_until_ms),
-        "lag_s": _seconds(run.dispatched_first_at_ms - fire_at_ms) if run.dispatched_first_at_ms else None,
-        "start_lag_s": _seconds(run.started_first_at_ms - fire_at_ms) if run.started_first_at_ms else None,
+        "lag_s": _seconds(run.dispatched_first_at_ms - free_at_ms) if run.dispatched_first_at_ms else None,
+        "start_lag_s": _seconds(run.started_first_at_ms - free_at_ms) if run.started_first_at_ms else None,
         "retry_lag_s": _retry_lag_s(run),
         "retry_at": _when(run.retry_at_ms) if run.status == WAITING else None,
         "cancel_requested": run.cancel_requested or None,

@@ -15,7 +15,7 @@ from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
 from tickwork.core.jobs.overlap import HOLDERS_MAX, OVERLAP, Holder, Holding
-from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.pauses import LATEST, Pause, is_over, kept_at
 from tickwork.core.jobs.skips import ahead as skips_ahead
 from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
@@ -120,6 +120,9 @@ def _is_missed(due: Next, now_ms: int) -> bool:
 def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bool) -> str | None:
     """A bound on lateness is the job's own, and holds outage or not. `none` is about what was missed: an occurrence
     that is punctual fires, also behind others that were missed."""
+    kept = kept_at(job.pauses, missed.scheduled_at_ms)
+    if kept is not None:  # it is late because it had to wait, and what becomes of it was said then
+        return _why_skip_kept(job, kept, missed, now_ms, shards)
     policy: CatchUp = job.catch_up
     late_ms = now_ms - missed.fire_at_ms
     if policy.max_lateness_s and late_ms > policy.max_lateness_s * SECOND_MS:
@@ -130,6 +133,16 @@ def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bo
         return SKIPPED_OUTAGE if late_ms > PUNCTUAL_MS else None
     newest = 1 if policy.policy == "latest" else policy.last
     return SKIPPED_OUTAGE if _has_due_successors(job, missed, newest, now_ms, shards) else None
+
+
+def _why_skip_kept(job: Job, kept: Pause, waiting: Next, now_ms: int, shards: int) -> str | None:
+    """Of what a pause has kept for its end. While it lasts nobody knows which is the newest: who fires then, without
+    the right of a lease, fires; its start waits."""
+    if kept.at_resume != LATEST or not is_over(kept, now_ms):
+        return None
+    successor = _following_unpaused(job, waiting, shards)
+    is_newest = successor is None or successor.scheduled_at_ms >= kept.until_ms
+    return None if is_newest else kept.skip_reason
 
 
 def _has_due_successors(job: Job, missed: Next, count: int, now_ms: int, shards: int) -> bool:
@@ -270,5 +283,6 @@ def chain_unmoved(job: Job, due: LedgerKey) -> AllOf:
         Is("status", ACTIVE),
         Is("next_scheduled_at_ms", due.scheduled_at_ms),
         Is("next_fire_at_ms", due.fire_at_ms),
+        Is("next_shard", next_attributes(job.next)["next_shard"]),
         *overlap.as_read(job.holders, job.held_through_ms, job.buffer),
     )

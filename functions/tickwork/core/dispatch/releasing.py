@@ -16,7 +16,7 @@ from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import DELETED, Job
 from tickwork.core.jobs.overlap import BUFFER_NAMES, BUFFERED_MAX, OVERLAP, Buffer, Holder, Holding
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.pauses import skipping_at
 from tickwork.core.ledger import deadlines, lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.pending import end_buffered
@@ -65,7 +65,7 @@ def _too_late(job: Job, run: Run, now_ms: int) -> str:
 
 def _not_now(job: Job, run: Run, now_ms: int) -> str:
     """Why it may not start at this moment, when its job is free."""
-    pause = pause_at(job.pauses, now_ms)
+    pause = skipping_at(job.pauses, now_ms)  # any other has it wait at its start
     if pause is not None:
         return pause.skip_reason
     schedule: Schedule = schedule_from_spec(job.schedule)

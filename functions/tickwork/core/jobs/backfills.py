@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from tickwork.core.ids import shard_of, split_job_id
+from tickwork.core.ids import split_job_id
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import deadlines, items, kinds
+from tickwork.core.ledger.cells import Spread
 from tickwork.core.ledger.items import Record, always
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
@@ -145,19 +146,17 @@ def room(backfill: Backfill) -> int:
     return max(0, min(backfill.concurrency - len(backfill.live), left, LAUNCHED_AT_ONCE))
 
 
-def launched(
-    backfill: Backfill, instants: Sequence[int], cell: str, shards: int, now_ms: int
-) -> tuple[Backfill, list[Run]]:
-    """The backfill with its next runs launched, and those."""
-    runs = [_run(backfill, at_ms, cell, shards, now_ms) for at_ms in instants]
+def launched(backfill: Backfill, instants: Sequence[int], spread: Spread, now_ms: int) -> tuple[Backfill, list[Run]]:
+    """The backfill with its next runs launched, and those. `spread`: where what is new of its team lies."""
+    runs = [_run(backfill, at_ms, spread, now_ms) for at_ms in instants]
     live = (*backfill.live, *(run.key.ref for run in runs))
     return replace(backfill, position=backfill.position + len(runs), live=live), runs
 
 
-def _run(backfill: Backfill, at_ms: int, cell: str, shards: int, now_ms: int) -> Run:
+def _run(backfill: Backfill, at_ms: int, spread: Spread, now_ms: int) -> Run:
     team, name = split_job_id(backfill.job_id)
-    shard = shard_of(f"{backfill.job_id}|{backfill.kind}|{at_ms}", shards)
-    key = LedgerKey(cell, shard, now_ms // SECOND_MS * SECOND_MS, team, name, at_ms, backfill.kind)
+    shard = spread.shard_of(f"{backfill.job_id}|{backfill.kind}|{at_ms}")
+    key = LedgerKey(spread.name, shard, now_ms // SECOND_MS * SECOND_MS, team, name, at_ms, backfill.kind)
     return Run(
         key,
         work=backfill.work,

@@ -39,13 +39,13 @@ def occurrence_kept(job: Job, now_ms: int) -> Next | None:
     return None
 
 
-def change_writes(job: Job, changed: Job, cell: str, now_ms: int, retention_s: int) -> tuple[Write, ...]:
+def change_writes(job: Job, changed: Job, home: str, now_ms: int, retention_s: int) -> tuple[Write, ...]:
     """The transaction that turns `job`, as it was read, into `changed`, whose `next` has been chosen."""
     item = {name: value for name, value in changed.to_item().items() if name in _TOUCHED}
     gone = tuple(sorted(_TOUCHED - item.keys())) + (_HOLDERS if changed.may_overlap and not job.may_overlap else ())
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=item, remove=gone)]
     writes += versions.replaced(job, changed.work.payload_id, now_ms, retention_s)
-    before, after = job.next_key(cell), changed.next_key(cell)
+    before, after = job.next_key(home), changed.next_key(home)
     if before is not None and before != after:
         reason = f"the job was changed (version {changed.version})"
         writes.append(end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s))

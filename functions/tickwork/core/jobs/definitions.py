@@ -11,6 +11,7 @@ from tickwork.core.jobs.overlap import ALLOW, BUFFER, BUFFERED_MAX, HOLDERS, Buf
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger import items
+from tickwork.core.ledger.cells import Spread, read_place, written_place
 from tickwork.core.ledger.items import NOT_STORED, Record, Spelling, Unreadable, always, spelled
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.values import whole
@@ -41,11 +42,13 @@ _ORDINARY = CatchUp()
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """A job's one pending occurrence: the nominal instant, when it fires, and the shard its item is in."""
+    """A job's one pending occurrence: the nominal instant, when it fires, and the shard its item is in. `cell`: of
+    which cell; empty for the home cell."""
 
     scheduled_at_ms: int
     fire_at_ms: int
     shard: int
+    cell: str = ""
 
 
 class LastRun(TypedDict):
@@ -65,7 +68,7 @@ def next_attributes(upcoming: Next | None) -> Item:
     return {
         "next_scheduled_at_ms": at.scheduled_at_ms,
         "next_fire_at_ms": at.fire_at_ms,
-        "next_shard": at.shard,
+        "next_shard": written_place(at.cell, at.shard),
     }
 
 
@@ -73,8 +76,9 @@ _NEXT_NAMES = tuple(next_attributes(None))
 
 
 def _next_of(item: Item) -> Next | None:
-    at = [whole(item[name]) for name in _NEXT_NAMES]
-    return Next(*at) if at[0] else None
+    scheduled_at_ms, fire_at_ms = (whole(item[name]) for name in _NEXT_NAMES[:2])
+    cell, shard = read_place(item[_NEXT_NAMES[2]])
+    return Next(scheduled_at_ms, fire_at_ms, shard, cell) if scheduled_at_ms else None
 
 
 _NEXT = Spelling(_NEXT_NAMES, next_attributes, _next_of, is_required=True)
@@ -172,6 +176,8 @@ class Job(Definition):
     """The zone data and the calendars that `next` was computed from: when they change, it is computed anew (T6)."""
     calendars: Mapping[str, Calendar] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_STORED)
     """The calendars the schedule names, read beside the job; not stored with it."""
+    spread: Spread | None = field(default=None, compare=False, repr=False, metadata=NOT_STORED)
+    """Where its occurrences lie from now on, read beside the job. None: in the home cell, for there is no other."""
     applied: Applied | None = field(default=None, compare=False, repr=False, metadata=NOT_STORED)
 
     @property
@@ -206,11 +212,13 @@ class Job(Definition):
     def key(self) -> Item:
         return {"job_id": self.job_id}
 
-    def next_key(self, cell: str) -> LedgerKey | None:
+    def next_key(self, home: str) -> LedgerKey | None:
         """The ledger key of the pending occurrence."""
-        return None if self.next is None else self.occurrence_key(cell, self.next)
+        return None if self.next is None else self.occurrence_key(home, self.next)
 
-    def occurrence_key(self, cell: str, at: Next) -> LedgerKey:
+    def occurrence_key(self, home: str, at: Next) -> LedgerKey:
+        """`home`: the home cell, where nothing was read beside the job that says which that is."""
+        cell = at.cell or (self.spread.home if self.spread else home)
         return LedgerKey(cell, at.shard, at.fire_at_ms, self.team, self.name, at.scheduled_at_ms)
 
     def defined_as(self, definition: Definition) -> Job:

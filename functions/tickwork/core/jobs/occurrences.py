@@ -37,7 +37,8 @@ UNSTARTED = any_of(
 
 
 def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
-    """The occurrence after a nominal instant, with its jittered fire time and the shard it belongs to.
+    """The occurrence after a nominal instant, with its jittered fire time and the place it belongs to: where the job is
+    spread, or else in the home cell, which has so many `shards`.
 
     Raises BadSchedule when the stored schedule cannot be read.
     """
@@ -49,7 +50,9 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
     if scheduled_at_ms is None or scheduled_at_ms >= LATEST_INSTANT_MS:
         return None
     fires_at_ms = fire_time_ms(job, schedule, scheduled_at_ms)
-    return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+    if job.spread is None:
+        return Next(scheduled_at_ms, fires_at_ms, shard_of(job.job_id, shards))
+    return Next(scheduled_at_ms, fires_at_ms, job.spread.shard_of(job.job_id), job.spread.cell)
 
 
 def fire_time_ms(job: Job, schedule: Schedule, scheduled_at_ms: int) -> int:

@@ -28,7 +28,9 @@
 | what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
 | backfill of a job | teams | `@backfills` | `team#job#UNIQUE` | API, the end of a run of it, reconciler | API, the end of a run of it, reconciler | `KEPT_MAX` of the job |
+| what is paused: a team, a pool, the cell; known for a week after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
+| in which cell what is new of a team, or of all, lies | teams | `@cells` | `team#name`, `all#` | API | whoever creates | teams that were ever placed |
 | what the platform has said | teams | `@rules` | `unknown-teams-refused`, `platform-defaults` | API | all that plan jobs | two |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
@@ -41,10 +43,9 @@
 
 `through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is
 the first whose place lies at or behind its nominal second, and the one that stands in `jobs` when there is none.
-`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970
-in ten digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as
-its two halves, so that one second of one team is a range. `kind#name` of a set-aside row is whom it waits for:
-`pool#default`, `shard#0003`, `job#team:name`, or `all#`.
+`second` is the second the item is due to fire, `scheduled` the nominal one (before jitter), both since 1970 in ten
+digits; `bucket` is the minute, `floor(second / 60)`, in eight; `shard` has four. A job id is written as its halves, so that
+one second of a team is a range. `kind#name` of a row is whose it is: `pool#default`, `team#pay`, `pause#pay#team#pay`.
 """
 
 from __future__ import annotations
@@ -55,8 +56,7 @@ from dataclasses import dataclass
 
 from tickwork.core.ids import job_id_of, parse_one_shot_name, run_id_of
 from tickwork.core.instants import SECOND_MS, iso, second_of
-from tickwork.core.ledger import kinds
-from tickwork.core.ledger.lifecycle import DEAD
+from tickwork.core.ledger import kinds, lifecycle
 
 BUCKET_S = 60
 
@@ -222,7 +222,7 @@ def bad_end_of(team: str, status: str, run_id: str) -> str:
 
 
 def bad_end_partitions(team: str, status: str) -> tuple[str, ...]:
-    if status == DEAD:
+    if status == lifecycle.DEAD:
         return tuple(f"{team}#{spread}" for spread in range(DEAD_SPREAD))
     return tuple(f"{team}#{status}#{spread:02d}" for spread in range(END_SPREAD))
 

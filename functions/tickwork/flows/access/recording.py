@@ -40,7 +40,7 @@ def _note_team(ports: Ports, team: str) -> None:
     name = f"team {team}"
     if name in ports.audit_known:
         return
-    sealed = Sealed(team, ports.layout.cell)
+    sealed = Sealed(team, ports.layout.home)
     try:
         if ports.store.get(PASSES, sealed.key) is None:
             ports.store.commit([sealed.first_row()])
@@ -67,7 +67,7 @@ def _secret(ports: Ports) -> str:
 
 
 def _stored_secret(ports: Ports) -> str:
-    key: Item = {"pass": f"{ports.layout.cell}#audit", "place": _SECRET}
+    key: Item = {"pass": f"{ports.layout.home}#audit", "place": _SECRET}
     found = ports.store.get(PASSES, key)
     if found is None:
         drawn = "|".join(ports.ids.unique() for _ in range(SECRET_DRAWS))

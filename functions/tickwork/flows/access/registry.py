@@ -15,16 +15,16 @@ from tickwork.core.access.pools import is_open
 from tickwork.core.errors import Conflict, UnknownTeam, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Committed, Condition, Is, Item
 from tickwork.flows.ledger import platform_defaults
 from tickwork.flows.ledger.commit import commit
-from tickwork.ports import Ports, Remembered
+from tickwork.flows.ledger.remembered import REMEMBERED_MAX as REMEMBERED_MAX
+from tickwork.flows.ledger.remembered import TRUSTED_MS as TRUSTED_MS
+from tickwork.flows.ledger.remembered import read as read
+from tickwork.flows.ledger.remembered import remember as remember
+from tickwork.ports import Ports
 
-TRUSTED_MS = 30 * SECOND_MS
-REMEMBERED_MAX = 2_000
-"""Items that a process remembers. Beyond it all are forgotten, and read again when they are asked for."""
 MARK_TRIES_MAX = 3
 CALL_MS_MAX = 60 * SECOND_MS
 """By then a call that has asked has written what it asked for, or never will: a function that serves one is stopped
@@ -133,28 +133,3 @@ def _mark(item: Item) -> int:
         return whole(item.get("pending_until_ms", 0))
     except ValueError as error:
         raise Unreadable(f"team {item.get('team')!r}: {error}") from error
-
-
-def read(ports: Ports, keys: list[Item], *, anew: bool = False) -> list[Item | None]:
-    """Items of the table `teams`, those that were read lately as they were then: in one call for all others."""
-    now_ms = ports.clock.monotonic_ms()
-    known = {} if anew else {place: found for key in keys if (found := ports.registry.get(place := _place(key)))}
-    fresh = {place: one.item for place, one in known.items() if now_ms - one.asked_at_ms < TRUSTED_MS}
-    missing = [key for key in keys if _place(key) not in fresh]
-    if missing:
-        for key, item in zip(missing, ports.store.get_many(TEAMS, missing), strict=True):
-            remember(ports, key, item, now_ms)
-            fresh[_place(key)] = item
-    return [fresh[_place(key)] for key in keys]
-
-
-def remember(ports: Ports, key: Item, item: Item | None, asked_at_ms: int | None = None) -> None:
-    """What a process knows from now on. What it has just written is as good as read."""
-    if len(ports.registry) >= REMEMBERED_MAX:
-        ports.registry.clear()
-    asked_at_ms = ports.clock.monotonic_ms() if asked_at_ms is None else asked_at_ms
-    ports.registry[_place(key)] = Remembered(item, asked_at_ms)
-
-
-def _place(key: Item) -> tuple[str, str]:
-    return str(key["cell"]), str(key["team"])

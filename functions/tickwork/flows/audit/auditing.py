@@ -68,6 +68,8 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
+    ports: Ports
+    """As its cell is seen."""
     number: int
     lease: SliceLease
     rows: tuple[SetAside, ...] = ()
@@ -87,13 +89,18 @@ def audit_ledger(ports: Ports, repairs: Repairs, end: Deadline) -> None:
     for served in _slices(ports, repairs):
         for cursor in AUDITS:
             try:
-                _audit_slice(ports, served, cursor, repairs, end)
+                _audit_slice(served.ports, served, cursor, repairs, end)
             except WorldError as error:
                 _failed(ports, repairs, served.id, error)
 
 
 def _slices(ports: Ports, repairs: Repairs) -> list[_Slice]:
-    """Those that have been served, in the order in which they need the audit."""
+    """Those of all cells that have been served, in the order in which they need the audit."""
+    served = [one for cell in ports.in_each_cell() for one in _slices_of_cell(cell, repairs)]
+    return sorted(served, key=lambda one: one.furthest_behind)
+
+
+def _slices_of_cell(ports: Ports, repairs: Repairs) -> list[_Slice]:
     keys: list[Item] = [{"slice": slice_key(ports.layout.cell, number)} for number in range(ports.layout.slices)]
     try:
         found = read_many(ports, LEASES, keys)
@@ -106,12 +113,12 @@ def _slices(ports: Ports, repairs: Repairs) -> list[_Slice]:
             served += [] if item is None else [_slice(ports, number, SliceLease.from_item(item))]
         except (Unreadable, WorldError) as error:
             _failed(ports, repairs, slice_key(ports.layout.cell, number), error)
-    return sorted(served, key=lambda one: one.furthest_behind)
+    return served
 
 
 def _slice(ports: Ports, number: int, lease: SliceLease) -> _Slice:
     rows = leasing.read_aside(ports, lease.slice).values() if lease.aside_s else ()
-    return _Slice(number, lease, tuple(rows))
+    return _Slice(ports, number, lease, tuple(rows))
 
 
 def _failed(ports: Ports, repairs: Repairs, where: str, error: TickworkError) -> None:
@@ -214,7 +221,9 @@ def _audit_page(
     unsent_before = repairs.unsent
     unended, deadline_s = mending.end_too_late(ports, unended, repairs)
     if expiring_since_s is not None:
-        unended = mending.expire_unstarted(ports, unended, expiring_since_s, repairs)
+        waiting = [item for item in unended if mending.is_paused(rows, item)]
+        others = [item for item in unended if not mending.is_paused(rows, item)]
+        unended = waiting + mending.expire_unstarted(ports, others, expiring_since_s, repairs)
     mending.mend(ports, unended, repairs, rows)
     return _Found(bool(unended), repairs.unsent == unsent_before, deadline_s)
 
@@ -226,7 +235,7 @@ def look_at_open_buckets(ports: Ports, repairs: Repairs, end: Deadline) -> None:
     """Read the buckets again whose time has come; each is closed, or gets a row of a later time."""
     for served in _slices(ports, repairs):
         try:
-            _look_at_slice(ports, served, repairs, end)
+            _look_at_slice(served.ports, served, repairs, end)
         except WorldError as error:
             _failed(ports, repairs, served.id, error)
 

@@ -54,7 +54,7 @@ ROUNDS_MAX = 2
 
 def check_jobs(ports: Ports, repairs: Repairs, end: Deadline) -> None:
     """Walk from where the last run stopped, to the end and once from the beginning, until time is up."""
-    kept = ports.store.get(PASSES, passes.walk_key(ports.layout.cell))
+    kept = ports.store.get(PASSES, passes.walk_key(ports.layout.home))
     began: Item | None = kept["after"] if kept else None
     position, failed_before = began, repairs.failed
     for _ in range(ROUNDS_MAX if began else 1):
@@ -67,27 +67,27 @@ def check_jobs(ports: Ports, repairs: Repairs, end: Deadline) -> None:
                 break
             if end.is_over or repairs.failed - failed_before >= FAILURES_MAX:
                 repairs.unfinished += 1
-                commit(ports, passes.put_place(ports.layout.cell, position))
+                commit(ports, passes.put_place(ports.layout.home, position))
                 return
             if pages % PAGES_PER_PLACE == 0:
-                commit(ports, passes.put_place(ports.layout.cell, position))
+                commit(ports, passes.put_place(ports.layout.home, position))
                 kept = position
         if end.is_over:
             break
     if kept:
-        commit(ports, passes.forget_place(ports.layout.cell))
+        commit(ports, passes.forget_place(ports.layout.home))
 
 
 def _check_page(ports: Ports, items: list[Item], repairs: Repairs) -> None:
     repairs.jobs_checked += len(items)
     jobs = [job for item in items if (job := _read(ports, item)) is not None]
     registry.note_unregistered(ports, {job.team for job in jobs if job.status == ACTIVE})
-    keys = [key for job in jobs if job.status == ACTIVE and (key := job.next_key(ports.layout.cell)) is not None]
+    keys = [key for job in jobs if job.status == ACTIVE and (key := job.next_key(ports.layout.home)) is not None]
     found = read_many(ports, TIMERS, [key.as_item() for key in keys])
     standing = {key: str(item["status"]) for key, item in zip(keys, found, strict=True) if item is not None}
     leases = Leases(ports)
     for job in jobs:
-        key = job.next_key(ports.layout.cell)
+        key = job.next_key(ports.layout.home)
         _check(ports, job, standing.get(key) if key else None, leases, repairs)
 
 
@@ -123,27 +123,28 @@ class Leases:
     """The leases of slices for as long as a page takes: a herd's overdue items would read the same one each."""
 
     ports: Ports
-    read: dict[int, SliceLease | None] = field(default_factory=dict)
-    rows: dict[int, tuple[SetAside, ...]] = field(default_factory=dict)
+    read: dict[tuple[str, int], SliceLease | None] = field(default_factory=dict)
+    rows: dict[tuple[str, int], tuple[SetAside, ...]] = field(default_factory=dict)
     """What windows have set aside, of the slices that have such rows."""
 
     def has_passed(self, key: LedgerKey) -> bool:
         """Whether a pending item is overdue: its slice's cursors have passed it."""
         if key.fire_at_ms > self.ports.clock.now_ms():
             return False
-        slice_no = self.ports.layout.slice_of(key.shard)
-        if slice_no not in self.read:
-            self.read[slice_no] = leasing.read_lease(self.ports, slice_no)
-        lease = self.read[slice_no]
+        ports = self.ports.in_cell(key.cell)
+        place = (key.cell, ports.layout.slice_of(key.shard))
+        if place not in self.read:
+            self.read[place] = leasing.read_lease(ports, place[1])
+        lease = self.read[place]
         if lease is None or not backlog.has_passed(lease, key):
             return False
-        if lease.aside_s and slice_no not in self.rows:
-            self.rows[slice_no] = tuple(leasing.read_aside(self.ports, lease.slice).values())
-        return not set_aside.any_covers(self.rows.get(slice_no, ()), key)
+        if lease.aside_s and place not in self.rows:
+            self.rows[place] = tuple(leasing.read_aside(ports, lease.slice).values())
+        return not set_aside.any_covers(self.rows.get(place, ()), key)
 
 
 def _check_next(ports: Ports, job: Job, standing: str | None, leases: Leases, repairs: Repairs) -> None:
-    key = job.next_key(ports.layout.cell)
+    key = job.next_key(ports.layout.home)
     if key is None or standing != lifecycle.PENDING:
         repairs.without_next += _replace_next(ports, job)
     elif leases.has_passed(key):
@@ -165,7 +166,7 @@ def _replace_next(ports: Ports, read: Job) -> int:
     job = read_job_to_plan(ports, read.job_id)
     if job is None:
         return 0
-    key = job.next_key(ports.layout.cell)
+    key = job.next_key(ports.layout.home)
     standing = None if key is None else read_status(ports, key)
     if job.status != ACTIVE or standing == lifecycle.PENDING:
         return 0
@@ -231,7 +232,7 @@ def _replan(ports: Ports, job: Job) -> int:
 
 
 def _put_next(ports: Ports, job: Job, planned: Job, *also: Write) -> int:
-    key = planned.next_key(ports.layout.cell)
+    key = planned.next_key(ports.layout.home)
     update = registering.replanned(job, planned.next)
     if key is None:
         return _end(ports, job, update, *also)

@@ -68,6 +68,8 @@ def sweep_counters(ports: Ports) -> None:
 
 def _audited_s(ports: Ports) -> int:
     """The second that the last audit has passed in every slice that has been served."""
-    keys: list[Item] = [{"slice": slice_key(ports.layout.cell, number)} for number in range(ports.layout.slices)]
+    keys: list[Item] = [
+        {"slice": slice_key(shape.name, number)} for shape in ports.layout.shapes for number in range(shape.slices)
+    ]
     found = [SliceLease.from_item(item) for item in read_many(ports, LEASES, keys) if item is not None]
     return min((int(getattr(lease, LAST_AUDIT)) for lease in found), default=0)

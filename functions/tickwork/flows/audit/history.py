@@ -88,7 +88,7 @@ class _Reader:
     """Turns items into views. One item that cannot be read must not hide the others."""
 
     ports: Ports
-    leases: dict[int, SliceLease] = field(default_factory=dict)
+    leases: dict[tuple[str, int], SliceLease] = field(default_factory=dict)
     """The cursors of each slice, remembered for the length of a call."""
 
     def views(self, items: Sequence[Item | None]) -> list[RunView]:
@@ -106,10 +106,11 @@ class _Reader:
     def view(self, run: Run) -> RunView:
         if run.status != lifecycle.PENDING:
             return RunView(run, run.status)
-        slice_no = self.ports.layout.slice_of(run.key.shard)
-        if slice_no not in self.leases:
-            self.leases[slice_no] = leasing.read_lease(self.ports, slice_no) or SliceLease("")
-        is_queued = backlog.has_passed(self.leases[slice_no], run.key)
+        ports = self.ports.in_cell(run.key.cell)
+        place = (run.key.cell, ports.layout.slice_of(run.key.shard))
+        if place not in self.leases:
+            self.leases[place] = leasing.read_lease(ports, place[1]) or SliceLease("")
+        is_queued = backlog.has_passed(self.leases[place], run.key)
         return RunView(run, lifecycle.QUEUED if is_queued else lifecycle.PENDING)
 
 

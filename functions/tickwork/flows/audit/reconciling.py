@@ -14,6 +14,7 @@ from tickwork.core.errors import Throttled, WorldError
 from tickwork.flows.audit.auditing import audit_ledger, look_at_open_buckets
 from tickwork.flows.audit.checking_jobs import check_jobs
 from tickwork.flows.audit.giving_back import sweep_counters
+from tickwork.flows.audit.long_pauses import look_at_pauses
 from tickwork.flows.audit.repairs import Deadline, Repairs, deadline_in
 from tickwork.flows.audit.sealing import seal_audit
 from tickwork.flows.runs import backfill_stopping
@@ -37,6 +38,7 @@ def reconcile(ports: Ports, *, budget_ms: int = BUDGET_MS) -> Repairs:
     look_at_open_buckets(ports, repairs, deadline_in(ports, budget_ms * _OPEN_PERCENT // 100))
     sweep_counters(ports)
     _see_to_backfills(ports, repairs)
+    look_at_pauses(ports)
     _seal(ports, repairs, deadline_in(ports, budget_ms * _SEAL_PERCENT // 100))
     _check_definitions(ports, repairs, end)
     ports.signals.observe("scheduler.definitions_without_next_timer", repairs.without_next)

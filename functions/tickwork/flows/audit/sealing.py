@@ -27,7 +27,7 @@ SEALS_PER_RUN_MAX = 50
 def seal_audit(ports: Ports, repairs: Repairs, end: Deadline) -> None:
     """Seal what each team has gained up to the last midnight, as far as the time goes."""
     until_ms = sealed_until(ports.clock.now_ms())
-    for page in pages(ports, PASSES, f"{ports.layout.cell}#sealed", "!", "~", limit=TEAMS_PAGE):
+    for page in pages(ports, PASSES, f"{ports.layout.home}#sealed", "!", "~", limit=TEAMS_PAGE):
         for item in page.items:
             sealed = _readable(ports, item, repairs)
             if sealed is None or sealed.through_ms >= until_ms:

@@ -33,7 +33,7 @@ PHASES = (SEALS, ENTRIES, *THINGS, TEAM)
 def verify_audit(ports: Ports, team: str, place: VerifyPlace | None) -> Verified:
     """One page of a team's verification."""
     place = place or VerifyPlace(SEALS)
-    row = Sealed(team, ports.layout.cell)
+    row = Sealed(team, ports.layout.home)
     item = ports.store.get(PASSES, row.key)
     found = Verified(_sealed(item, row), now_s=ports.clock.now_ms() // SECOND_MS)
     if place.phase == TEAM:

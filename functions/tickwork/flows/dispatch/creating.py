@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from tickwork.core.dispatch import set_aside, slices
 from tickwork.core.dispatch.slices import NEAR_HORIZON_MS, SliceLease, has_tick
-from tickwork.core.errors import Unsent, WorldError
+from tickwork.core.errors import UnknownCell, Unsent, WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.messages import Tick
@@ -34,12 +34,12 @@ quarter of an hour off stays under it; beyond it the reconciler goes on."""
 def prepare_slices(ports: Ports, keys: Iterable[LedgerKey]) -> None:
     """Before the put: the cursors of the slices that are about to get items exist, and lie before those items."""
     now_second = second_of(ports.clock.now_ms())
-    first: dict[int, int] = {}
+    first: dict[tuple[str, int], int] = {}
     for key in keys:
-        slice_no = ports.layout.slice_of(key.shard)
-        first[slice_no] = min(first.get(slice_no, now_second), key.fire_second)
-    for slice_no, second in first.items():
-        leasing.ensure_lease(ports, slice_no, second)
+        place = (key.cell, ports.in_cell(key.cell).layout.slice_of(key.shard))
+        first[place] = min(first.get(place, now_second), key.fire_second)
+    for (cell, slice_no), second in first.items():
+        leasing.ensure_lease(ports.in_cell(cell), slice_no, second)
 
 
 def follow_up(ports: Ports, keys: Sequence[LedgerKey], by: str = "creator") -> Fired:
@@ -97,9 +97,9 @@ def _pending_by_shard(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[Due
         return read_pending(ports, keys), None
     except WorldError as error:
         unread: WorldError | None = error
-    by_shard: dict[int, list[LedgerKey]] = defaultdict(list)
+    by_shard: dict[tuple[str, int], list[LedgerKey]] = defaultdict(list)
     for key in keys:
-        by_shard[key.shard].append(key)
+        by_shard[key.cell, key.shard].append(key)
     found: list[Due] = []
     if len(by_shard) == 1:
         return found, unread
@@ -119,16 +119,20 @@ def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[Ledger
     slice's items from their ticks."""
     now_ms = ports.clock.now_ms()  # read after the write: a pause before it changes nothing
     horizon_ms, minute = now_ms + NEAR_HORIZON_MS, second_of(now_ms) + BUCKET_S
-    by_slice: dict[int, list[LedgerKey]] = defaultdict(list)
-    for key in keys:
-        if key.fire_at_ms <= horizon_ms:
-            by_slice[ports.layout.slice_of(key.shard)].append(key)
+    by_slice: dict[tuple[str, int], list[LedgerKey]] = defaultdict(list)
     behind: list[LedgerKey] = []
     wanted: list[tuple[SliceLease, list[Tick]]] = []
     busy: WorldError | None = None
-    for slice_no, group in by_slice.items():
+    for key in keys:
+        if key.fire_at_ms > horizon_ms:
+            continue
         try:
-            lease = leasing.read_lease(ports, slice_no) or SliceLease("")
+            by_slice[key.cell, ports.in_cell(key.cell).layout.slice_of(key.shard)].append(key)
+        except UnknownCell as error:
+            busy = error
+    for (cell, slice_no), group in by_slice.items():
+        try:
+            lease = leasing.read_lease(ports.in_cell(cell), slice_no) or SliceLease("")
         except WorldError as error:
             busy = error
             continue
@@ -137,7 +141,7 @@ def _behind_cursor(ports: Ports, keys: Sequence[LedgerKey]) -> tuple[list[Ledger
         seconds = {key.fire_second for key in group if lease.closing < key.fire_second <= ticking}
         missing = [second for second in sorted(seconds) if not has_tick(lease, second)]
         if missing:
-            wanted.append((lease, [Tick(ports.layout.cell, slice_no, second) for second in missing]))
+            wanted.append((lease, [Tick(cell, slice_no, second) for second in missing]))
     ticks = [tick for _, some in wanted for tick in some]
     if ticks and send_ticks(ports, ticks) == len(ticks):
         for lease, some in wanted:

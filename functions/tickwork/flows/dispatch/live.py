@@ -20,6 +20,7 @@ from tickwork.flows.dispatch import leasing
 from tickwork.flows.dispatch.fired import Fenced
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.serving import PAGE_ITEMS_MAX, Serving
+from tickwork.flows.dispatch.sharing import beyond_team, leave_to_team
 from tickwork.flows.dispatch.stopwatch import QUERY
 from tickwork.flows.ledger.commit import pause_ms
 from tickwork.ports import Page
@@ -48,7 +49,7 @@ def serve_live(it: Serving, *, stays: bool) -> bool:
             return False
         out_of_time, is_last = it.is_out_of_time(), last == it.until
         covering = is_last and bool(it.holding.lease.late_until)
-        release = not (covering or stays) if is_last else out_of_time
+        release = not (covering or stays or it.shares.waiting) if is_last else out_of_time
         if not it.advance(last, release=release, covering=covering):
             raise Fenced
         if out_of_time and not is_last:
@@ -77,6 +78,8 @@ def _serve_range(it: Serving, first: int, last: int, start: str) -> bool:
         it.watch.lap(QUERY)
         at_once: list[Due] = []
         for item in read_items(it.ports, items, started=True):
+            if leave_to_team(it, item.key):
+                continue
             if isinstance(item, Run) and item.is_recurring:
                 chains.append(item)
             else:
@@ -177,3 +180,4 @@ def _pages_of_shard(it: Serving, shard: int, first: int, last: int, after: str) 
         more = page.more
         if more is None:
             return
+        more = beyond_team(it, more)

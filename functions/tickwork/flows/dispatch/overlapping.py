@@ -47,7 +47,8 @@ def holdings(ports: Ports, jobs: Iterable[Job]) -> dict[str, Holding | Unheard]:
     strict = {job.job_id: job for job in jobs if not job.may_overlap}
     for job in strict.values():
         try:
-            named[job.job_id] = (*job.holders, *_passed_unseen(ports, job))
+            found_too = {one.key: one for one in (*_passed_unseen(ports, job), *job.holders)}  # some are both
+            named[job.job_id] = tuple(found_too.values())
         except (WorldError, Unreadable) as error:
             found[job.job_id] = Unheard(error)
     try:
@@ -70,6 +71,22 @@ def holding_of(ports: Ports, job: Job) -> Holding | None:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Unended:
+    """The runs of a job that hold it. `is_bounded`: only the newest of those it has passed were looked through."""
+
+    holding: Holding
+    is_bounded: bool
+
+
+def unended_of(ports: Ports, job: Job) -> Unended:
+    """Who holds a job whose runs may not overlap, and whether that is all who might. Raises what keeps it from being
+    read."""
+    passed = _passed_unseen(ports, job)
+    holders = (*job.holders, *passed)
+    return Unended(_holding(ports, holders, _items(ports, holders)), len(passed) >= LOOKED_THROUGH_MAX)
+
+
 def named_live(ports: Ports, job: Job) -> tuple[Holder, ...]:
     """Of the runs that a job names, those that have not ended."""
     return _holding(ports, job.holders, _items(ports, job.holders)).holders
@@ -82,8 +99,11 @@ def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
 
 
 def _items(ports: Ports, holders: Sequence[Holder]) -> dict[Holder, Item | None]:
-    unique = list(dict.fromkeys(holders))
-    return dict(zip(unique, read_many(ports, TIMERS, [one.key.as_item() for one in unique]), strict=True))
+    """By holder its item. One run may be named twice, as a job knows it and as the index shows it: with and without
+    its replays."""
+    keys = list(dict.fromkeys(one.key for one in holders))
+    items = dict(zip(keys, read_many(ports, TIMERS, [key.as_item() for key in keys]), strict=True))
+    return {holder: items[holder.key] for holder in holders}
 
 
 def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Item | None]) -> Holding:

@@ -63,7 +63,8 @@ def free(
         job = jobs.get(job_id)
         if job is None or job.buffer is None:
             continue
-        takes = [firing.takes(key, job.work, fired, moved=job.version > 1) for key in keys]  # each is left by itself
+        # Each is left by itself. Whether a pause keeps it is asked of what is released.
+        takes = [firing.takes(key, job.work, fired, moved=job.version > 1, starts=False) for key in keys]
         if not all(takes):
             stuck.add(job_id)
             continue
@@ -203,7 +204,7 @@ def close(ports: Ports, looked: Sequence[Looked], jobs: Mapping[str, Job], firin
         try:
             if run is None or run.status != lifecycle.BUFFERED:
                 commit(ports, _spent(ports, key))
-            elif job is not None and job.buffer is None:
+            elif job is None or job.buffer is None:
                 end_unnamed(ports, run.key)
                 commit(ports, _spent(ports, key))
             else:
@@ -213,8 +214,8 @@ def close(ports: Ports, looked: Sequence[Looked], jobs: Mapping[str, Job], firin
 
 
 def _move_on(ports: Ports, run: Run, key: LedgerKey, firing: Firing, fired: Fired) -> None:
-    now_ms = ports.clock.now_ms()
-    put = buffering.look_at(run.key, now_ms)
+    # A cursor may be ahead of our clock, by another's: the look was served before its time, and the next comes later.
+    put = buffering.look_at(run.key, max(ports.clock.now_ms(), key.fire_at_ms))
     if not firing.keep():
         raise Fenced
     commit_fenced(ports, [_spent(ports, key), put], firing, fired)

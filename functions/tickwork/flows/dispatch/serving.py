@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog, set_aside, slices
 from tickwork.core.dispatch.set_aside import Extent, Rows, SetAside, Who
+from tickwork.core.dispatch.shares import Shares
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
@@ -20,6 +21,7 @@ from tickwork.flows.dispatch import creating, leasing
 from tickwork.flows.dispatch.fired import Fired, Firing
 from tickwork.flows.dispatch.firing import fire
 from tickwork.flows.dispatch.leasing import Aside, Holding
+from tickwork.flows.dispatch.pauses_seen import PausesSeen
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.dispatch.stopwatch import ADVANCE, SEND, Stopwatch
 from tickwork.ports import Ports
@@ -32,15 +34,20 @@ PAGE_ITEMS_MAX = 500
 class Stretch:
     """Seconds that were passed unserved, and the place up to which they have been served since. `next`: the nearest
     place in what is left where the last firing has put a next occurrence; from there it is read again. `is_backlog`: it
-    is the lease's backlog, of which the lease knows only how far it was served before."""
+    is the lease's backlog, of which the lease knows only how far it was served before. `team`: it is that team's row,
+    and `at` an instant (set_aside)."""
 
     begin: int
     until: int
     at: str
     next: str = backlog.END
     is_backlog: bool = False
+    team: str = ""
 
     def awaits(self, key: LedgerKey) -> bool:
+        if self.team:
+            is_within = key.team == self.team and self.begin <= key.fire_second <= self.until
+            return is_within and set_aside.in_time(key) > self.at
         return self.begin <= key.fire_second <= self.until and backlog.place(key) > self.at
 
 
@@ -55,10 +62,12 @@ class Serving:
     deadline_ms: int
     watch: Stopwatch
     backlog_ms: int
+    pauses: PausesSeen
     rows: dict[Who, SetAside] = field(default_factory=dict)
     """What is set aside in the slice, as the table has it."""
     held: set[Who] = field(default_factory=set)
     """Who is left in peace: rows whose tries fail, and who has failed in this window."""
+    shares: Shares = field(default_factory=Shares)
     total: Fired = field(default_factory=Fired)
     """What became of everything so far. What is left is what no row covers yet."""
     stepped: set[LedgerKey] = field(default_factory=set)
@@ -100,7 +109,7 @@ class Serving:
             if not due:
                 return
             self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
-            fired = fire(self.ports, due, firing)
+            fired = fire(self.ports, due, self.pauses.told(firing))
             self.total.add(fired)
             self.held.update(fired.left)  # the same set: who fires on in the next round has it, too
             due = _read_pending(self.ports, self._see_to(fired.materialised, last), self.total)
@@ -114,12 +123,13 @@ class Serving:
         another slice follow the creator's rule; those that are near bring their tick."""
         closing = self.holding.lease.closing
         horizon = self.now_s + slices.TICK_HORIZON_S + 2 * BUCKET_S  # the ticker rounds up; its clock may be ahead
-        mine = [key for key in materialised if self.ports.layout.slice_of(key.shard) == self.slice_no]
-        self._see_to_others([key for key in materialised if self.ports.layout.slice_of(key.shard) != self.slice_no])
+        layout = self.ports.layout
+        mine = [key for key in materialised if key.cell == layout.cell and layout.slice_of(key.shard) == self.slice_no]
+        if len(mine) < len(materialised):
+            own = set(mine)
+            self._see_to_others([key for key in materialised if key not in own])
         ticks = {
-            Tick(self.ports.layout.cell, self.slice_no, key.fire_second)
-            for key in mine
-            if closing < key.fire_second <= horizon
+            Tick(layout.cell, self.slice_no, key.fire_second) for key in mine if closing < key.fire_second <= horizon
         }
         if ticks:
             send_ticks(self.ports, ticks)
@@ -206,9 +216,10 @@ def _tell(ports: Ports, aside: Aside) -> None:
 
 
 def _reaching(left: Mapping[Who, Extent], until: int, *, moving: bool) -> dict[Who, Extent]:
-    """What was left, that of jobs up to where their next occurrence may lie."""
+    """What was left, that of jobs up to where their next occurrence may lie, and that of teams, whose jobs are about to
+    be stepped."""
     return {
-        who: extent.reaching(until, moving=moving) if who.kind == set_aside.JOB else extent
+        who: extent.reaching(until, moving=moving) if who.kind in (set_aside.JOB, set_aside.TEAM) else extent
         for who, extent in left.items()
     }
 

@@ -110,9 +110,9 @@ def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | 
     key, now_ms = run.key, ports.clock.now_ms()
     if job.fired_through_ms >= key.scheduled_at_ms:
         return _Step(run, job, (), True, 0, job.next)
-    if job.status != ACTIVE or job.next_key(key.cell) != key:
+    if job.status != ACTIVE or job.next is None or job.next_key(ports.layout.home) != key:
         return None
-    due = Next(key.scheduled_at_ms, key.fire_at_ms, key.shard)
+    due = job.next
     try:
         if run.status == lifecycle.PENDING:
             step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding)
@@ -173,6 +173,7 @@ def _commit_alone(ports: Ports, step: _Step, firing: Firing, fired: Fired, *, tr
     """The step of a batch that was refused. `tried`: it was the whole batch."""
     try:
         if tried or not isinstance(commit_fenced(ports, step.writes, firing, fired), Committed):
+            _note_look(step, fired)
             return _step_again(ports, step.run, firing, fired)
     except WorldError:
         return left_busy(ports, step.run.key, fired)
@@ -193,7 +194,7 @@ def _fire_passed(ports: Ports, passed: Sequence[_Step], firing: Firing, fired: F
         if item is None:
             continue
         if step.next is not None:
-            fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+            fired.materialised.append(step.job.occurrence_key(ports.layout.home, step.next))
         if item.get("status") != lifecycle.PENDING:
             continue
         try:
@@ -222,7 +223,8 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
         if job is None or run is None:
             return []
-        upcoming = job.next_key(run.key.cell)
+        job = firing.paused.applied_to(job)
+        upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
         job = as_due(ports, job, run)
@@ -237,6 +239,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
             return []
         if not step.writes or isinstance(commit_fenced(ports, step.writes, firing, fired), Committed):
             return _account(ports, step, firing, fired)
+        _note_look(step, fired)
     fired.unsent += 1
     fired.leave(set_aside.job(stale.key.job_id), stale.key)
     ports.signals.count("scheduler.chains_contended_total")
@@ -244,14 +247,21 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
     return []
 
 
+def _note_look(step: _Step, fired: Fired) -> None:
+    """See to the look at what a step has kept back, and look again at its job: also where the step was refused, which
+    may have been by our own commit, its reply lost. A look that is not there costs a tick."""
+    if step.buffers:
+        fired.buffered.add(step.job.job_id)
+        fired.materialised += [step.look] if step.look else []
+
+
 def _account(ports: Ports, step: _Step, firing: Firing, fired: Fired) -> list[ReadyMessage]:
     fired.skipped += step.skipped
     if step.next is not None and step.writes:
-        fired.materialised.append(step.job.occurrence_key(step.run.key.cell, step.next))
+        fired.materialised.append(step.job.occurrence_key(ports.layout.home, step.next))
     if step.buffers:
         ports.signals.count("scheduler.buffered_total")
-        fired.buffered.add(step.job.job_id)
-        fired.materialised += [step.look] if step.look else []
+        _note_look(step, fired)
     if not step.fires:
         return []
     previous_ms = step.job.fired_through_ms if step.writes else 0

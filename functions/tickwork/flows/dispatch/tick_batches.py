@@ -50,8 +50,8 @@ class TickBatch:
         backlog_ms = BACKLOG_MS_MAX // max(1, len(by_slice))
         served = [latest_due(self._ports, seconds.values()) for seconds in by_slice.values()]
         windows = [
-            partial(self._window, slice_no, second, until_ms, backlog_ms)
-            for slice_no, second in zip(by_slice, served, strict=True)
+            partial(self._window, self._ports.in_cell(cell), slice_no, second, until_ms, backlog_ms)
+            for (cell, slice_no), second in zip(by_slice, served, strict=True)
         ]
         again: list[str] = []
         for seconds, done, wait_ms in zip(by_slice.values(), served, self._serving(windows), strict=True):
@@ -64,13 +64,13 @@ class TickBatch:
                 again.append(message_id)
         return again
 
-    def _by_slice(self, messages: Mapping[str, InMessage]) -> dict[int, dict[str, int]]:
+    def _by_slice(self, messages: Mapping[str, InMessage]) -> dict[tuple[str, int], dict[str, int]]:
         """The seconds that the ticks of each slice ask for, by the ids of their messages."""
-        found: dict[int, dict[str, int]] = {}
+        found: dict[tuple[str, int], dict[str, int]] = {}
         for message_id, message in messages.items():
             tick = self._read(message.body)
             if tick is not None:
-                found.setdefault(tick.slice_no, {})[message_id] = tick.second
+                found.setdefault((tick.cell, tick.slice_no), {})[message_id] = tick.second
         return found
 
     def _read(self, body: str) -> Tick | None:
@@ -82,20 +82,21 @@ class TickBatch:
             self._ports.signals.count("scheduler.bad_ticks_total")
             self._ports.signals.log("bad_tick", why=str(error), body=shown)
             return None
-        if tick.cell != self._ports.layout.cell or not 0 <= tick.slice_no < self._ports.layout.slices:
+        slices = {shape.name: shape.slices for shape in self._ports.layout.shapes}
+        if not 0 <= tick.slice_no < slices.get(tick.cell, 0):
             self._ports.signals.count("scheduler.bad_ticks_total")
             self._ports.signals.log("foreign_tick", body=json.dumps(shown))
             return None
         return tick
 
-    def _window(self, slice_no: int, second: int, until_ms: int, backlog_ms: int) -> int | None:
+    def _window(self, ports: Ports, slice_no: int, second: int, until_ms: int, backlog_ms: int) -> int | None:
         """None when the tick has done its work, else how long to wait before it comes again."""
-        budget_ms = max(0, until_ms - self._ports.clock.monotonic_ms())
+        budget_ms = max(0, until_ms - ports.clock.monotonic_ms())
         try:
-            report = run_window(self._ports, slice_no, second, budget_ms=budget_ms, backlog_ms=backlog_ms)
+            report = run_window(ports, slice_no, second, budget_ms=budget_ms, backlog_ms=backlog_ms)
         except WorldError as error:
-            self._ports.signals.count("scheduler.windows_failed_total")
-            self._ports.signals.log("window_failed", slice=slice_no, second=second, error=repr(error))
+            ports.signals.count("scheduler.windows_failed_total")
+            ports.signals.log("window_failed", slice=ports.layout.label(slice_no), second=second, error=repr(error))
             return SECOND_MS
         return report.wait_ms if report.needs_retry else None
 

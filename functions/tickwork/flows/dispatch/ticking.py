@@ -45,15 +45,14 @@ UNREAD_EVERY_S = 10
 class _Failures:
     """What failed, slice by slice; raised when all slices were seen to."""
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+    def __init__(self) -> None:
         self._first: WorldError | None = None
 
-    def note(self, slice_nos: Sequence[int], error: WorldError) -> None:
+    def note(self, ports: Ports, slice_no: int, error: WorldError) -> None:
         self._first = self._first or error
-        for slice_no in slice_nos:
-            self._ports.signals.count("scheduler.ticker_slice_failed_total", slice=str(slice_no))
-            self._ports.signals.log("ticker_slice_failed", slice=slice_no, why=repr(error))
+        name = ports.layout.label(slice_no)
+        ports.signals.count("scheduler.ticker_slice_failed_total", slice=str(name))
+        ports.signals.log("ticker_slice_failed", slice=name, why=repr(error))
 
     def end(self) -> None:
         if self._first is not None:
@@ -65,6 +64,8 @@ class _Ahead:
     """What one slice needs: its ticks; whether any of them is for something due (not only to keep the cursor moving);
     and up to where they are issued once they have been sent (None: another ticker is at it)."""
 
+    ports: Ports
+    slice_no: int
     lease: SliceLease
     ticks: tuple[Tick, ...]
     is_due: bool
@@ -72,12 +73,14 @@ class _Ahead:
 
 
 def issue_ticks(ports: Ports) -> int:
-    """One run of the ticker: ticks for every slice, returns how many were sent. Raises the first failure, after all."""
-    failures = _Failures(ports)
+    """One run of the ticker: ticks for every slice of every cell, returns how many were sent. Raises the first failure,
+    after all."""
+    failures = _Failures()
     sent, slowest_s = 0, 0
-    for some in batched(range(ports.layout.slices), SLICES_AT_ONCE):
-        looked = _look_at_some(ports, some, failures)
-        sent += _issue(ports, looked, failures)
+    slices_of_all = [(cell, slice_no) for cell in ports.in_each_cell() for slice_no in range(cell.layout.slices)]
+    for some in batched(slices_of_all, SLICES_AT_ONCE):
+        looked = _look_at_some(some, failures)
+        sent += _issue(looked, failures, ports)
         slowest_s = max([slowest_s, *(_lag_s(ports, ahead.lease) for ahead in looked)])
     failures.end()
     # Last, and once a run: a run that did not get here has not said so, and whoever counts runs hears of it.
@@ -89,13 +92,13 @@ def _lag_s(ports: Ports, lease: SliceLease) -> int:
     return max(0, second_of(ports.clock.now_ms()) - lease.done)
 
 
-def _look_at_some(ports: Ports, slice_nos: Sequence[int], failures: _Failures) -> list[_Ahead]:
+def _look_at_some(some: Sequence[tuple[Ports, int]], failures: _Failures) -> list[_Ahead]:
     looked: list[_Ahead] = []
-    for slice_no in slice_nos:
+    for ports, slice_no in some:
         try:
             looked.append(_look_ahead(ports, slice_no, failures))
         except WorldError as error:
-            failures.note([slice_no], error)
+            failures.note(ports, slice_no, error)
     return looked
 
 
@@ -119,10 +122,10 @@ def _look_ahead(ports: Ports, slice_no: int, failures: _Failures) -> _Ahead:
         idle = _keep_alive(first, horizon)
         due |= _due_seconds(ports, slice_no, first, horizon, idle, failures)
     ticks = tuple(Tick(ports.layout.cell, slice_no, second) for second in sorted(due | idle))
-    return _Ahead(lease, ticks, bool(due - idle), horizon if missing else None)
+    return _Ahead(ports, slice_no, lease, ticks, bool(due - idle), horizon if missing else None)
 
 
-def _issue(ports: Ports, looked: Sequence[_Ahead], failures: _Failures) -> int:
+def _issue(looked: Sequence[_Ahead], failures: _Failures, ports: Ports) -> int:
     """Send the ticks of all slices together, and record how far they were issued."""
     ticks = [tick for ahead in looked for tick in ahead.ticks]
     if any(ahead.is_due for ahead in looked):
@@ -138,7 +141,7 @@ def _issue(ports: Ports, looked: Sequence[_Ahead], failures: _Failures) -> int:
             try:
                 commit(ports, slices.ticks_issued(ahead.lease, ahead.horizon, seconds, now_second))
             except WorldError as error:
-                failures.note([ahead.ticks[0].slice_no] if ahead.ticks else [], error)
+                failures.note(ahead.ports, ahead.slice_no, error)
     return sent
 
 
@@ -163,7 +166,7 @@ def _due_seconds(
                 known |= _due_in_bucket(ports, partition_of(ports.layout.cell, shard, bucket), begin, end, known)
             except WorldError as error:
                 unread.add(shard)
-                failures.note([slice_no], error)
+                failures.note(ports, slice_no, error)
                 known |= {second for second in range(begin, horizon + 1) if second % UNREAD_EVERY_S == 0}
     return known
 

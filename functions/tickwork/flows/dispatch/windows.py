@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tickwork.core.dispatch import outcomes
+from tickwork.core.dispatch import outcomes, set_aside, shares
 from tickwork.core.dispatch.outcomes import ALREADY, EARLY, FENCED, HELD, OUT_OF_TIME, SERVED, UNSURE
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import WorldError
@@ -21,6 +21,7 @@ from tickwork.core.ledger.messages import Tick
 from tickwork.flows.dispatch import catching_up, leasing, live
 from tickwork.flows.dispatch.fired import Fenced, TokenRefused
 from tickwork.flows.dispatch.leasing import Holding
+from tickwork.flows.dispatch.pauses_seen import PausesSeen
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.dispatch.serving import Serving
 from tickwork.flows.dispatch.stopwatch import ADVANCE, ANNOUNCE, Stopwatch
@@ -90,13 +91,19 @@ def _run(ports: Ports, slice_no: int, second: int, budget_ms: int, backlog_ms: i
     holding = leasing.take(ports, slice_no, until, ports.ids.unique())
     _compare_clocks(ports, holding.lease if isinstance(holding, Holding) else holding)
     if not isinstance(holding, Holding):
-        if holding.done >= second:
+        if holding.done >= second and not _has_rows_due(ports, holding):
             return WindowReport(ALREADY, holding.done)
         left_ms = max(0, holding.lease_until_ms - ports.clock.now_ms())
         return WindowReport(HELD, holding.done, wait_ms=min(left_ms, SECOND_MS))
     watch.lap(ANNOUNCE)
     deadline_ms = ports.clock.monotonic_ms() + budget_ms
-    return serve(Serving(ports, slice_no, until, holding, deadline_ms, watch, backlog_ms))
+    pauses = PausesSeen(ports, watch)
+    return serve(Serving(ports, slice_no, until, holding, deadline_ms, watch, backlog_ms, pauses))
+
+
+def _has_rows_due(ports: Ports, lease: SliceLease) -> bool:
+    """Whether there is more to do than what is due: whoever has the slice may have died of it."""
+    return 0 < lease.aside_s <= second_of(ports.clock.now_ms())
 
 
 def _compare_clocks(ports: Ports, lease: SliceLease) -> None:
@@ -125,16 +132,19 @@ def serve(it: Serving) -> WindowReport:
 
 def _serve(it: Serving) -> str:
     before = it.holding.lease
+    it.shares.alone_until_ms = it.ports.clock.monotonic_ms() + shares.ALONE_MS
     if before.aside_s:  # a slice without rows, which most are, reads nothing more
         it.rows = leasing.read_aside(it.ports, before.slice)
         it.held = {who for who, row in it.rows.items() if row.tries}
-    rows_due = before.aside_s and (catching_up.has_due_rows(it) or not it.rows)
-    if not live.serve_live(it, stays=bool(rows_due)):
+        it.shares.waiting = {who.name for who in it.rows if who.kind == set_aside.TEAM}
+    rows_due = before.aside_s > 0 and (catching_up.has_due_rows(it) or not it.rows)
+    if not live.serve_live(it, stays=rows_due):
         return OUT_OF_TIME
+    rows_due = rows_due or bool(it.shares.waiting)
     deadline_ms, share_ms = it.deadline_ms, it.backlog_ms
     if it.holding.lease.late_until:
         it.deadline_ms = min(deadline_ms, it.ports.clock.monotonic_ms() + share_ms)
-        catching_up.serve_backlog(it, it.until - before.done, stays=bool(rows_due))
+        catching_up.serve_backlog(it, it.until - before.done, stays=rows_due)
     if rows_due:
         it.deadline_ms = min(deadline_ms, it.ports.clock.monotonic_ms() + share_ms)
         catching_up.serve_rows(it, it.until - before.done)
@@ -150,6 +160,7 @@ def _wake_next(it: Serving, aside_s_before: int) -> None:
         seconds.add(it.now_s + 1)
     if lease.aside_s and lease.aside_s != aside_s_before:
         seconds.add(max(lease.aside_s, it.now_s + 1))
+    seconds |= it.pauses.ends_ahead(it.rows)
     if seconds:
         send_ticks(it.ports, {Tick(it.ports.layout.cell, it.slice_no, second) for second in seconds})
 
@@ -162,8 +173,9 @@ def _report(it: Serving, outcome: str) -> WindowReport:
         report = WindowReport(outcome, lease.done, total.sent, total.skipped, total.set_aside, UNSURE_WAIT_MS, it.late)
     if it.late:
         it.ports.signals.count("scheduler.caught_up_total", it.late, slice=lease.slice)
-    if it.rows:
-        it.ports.signals.observe("scheduler.set_aside_rows", len(it.rows), slice=lease.slice)
+    failing = sum(who.kind != set_aside.PAUSE for who in it.rows)
+    if failing:
+        it.ports.signals.observe("scheduler.set_aside_rows", failing, slice=lease.slice)
     if _is_told(it, outcome):
         it.ports.signals.log(
             "window",

@@ -112,10 +112,10 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         status=ACTIVE if upcoming else FINISHED,
         planned_with=occurrences.planned_with(changed),
     )
-    key = changed.next_key(layout.cell)
+    key = changed.next_key(layout.home)
     creating.prepare_slices(ports, [key] if key else [])
     changed, entry = recorded_job(ports, job, changed, "changed")
-    writes = changes.change_writes(job, changed, layout.cell, now_ms, layout.retention_s)
+    writes = changes.change_writes(job, changed, layout.home, now_ms, layout.retention_s)
     if not isinstance(commit(ports, *writes, entry), Committed):
         return None
     ports.signals.log("job_changed", job_id=job.job_id, version=changed.version)

@@ -122,7 +122,7 @@ def first_occurrence(job: Job, now_ms: int, shards: int) -> Next | None:
 
 
 def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
-    key, now_ms = job.next_key(ports.layout.cell), ports.clock.now_ms()
+    key, now_ms = job.next_key(ports.layout.home), ports.clock.now_ms()
     assert key is not None
     creating.prepare_slices(ports, [key])
     unchanged: Condition = Absent() if standing is None else as_read(standing)
@@ -155,7 +155,7 @@ def _counted(ports: Ports, team: str, writes: list[Write]) -> Committed | Refuse
 
 def see_to_next(ports: Ports, job: Job) -> None:
     """The creator's rule for a job's pending occurrence."""
-    key = job.next_key(ports.layout.cell)
+    key = job.next_key(ports.layout.home)
     if key is not None:
         creating.follow_up(ports, [key])
 
@@ -240,7 +240,7 @@ def _deletion(ports: Ports, job: Job, now_ms: int) -> list[Write]:
     } | next_attributes(None)
     writes: list[Write] = [Update(JOBS, job.key(), as_read(job), set=tombstone), entry]
     writes += versions.replaced(job, None, now_ms, retention_s)
-    key = job.next_key(ports.layout.cell)
+    key = job.next_key(ports.layout.home)
     if key is not None:
         writes.append(pending.end_pending(key, lifecycle.CANCEL, "the job was deleted", now_ms, retention_s))
     return writes

@@ -24,7 +24,8 @@ CROWDED_PER_S = 4
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where an item of the ledger lies; with a bare sort key, the beginning or end of a minute."""
+    """Where an item of the ledger lies; with a bare sort key, the beginning or end of a minute. `shard`: counted
+    through the cells, the home cell's first."""
 
     bucket: int
     shard: int
@@ -74,7 +75,7 @@ def edge(bucket: int, descending: bool) -> Spot:
 
 
 def _minute(ports: Ports, span: Span, bucket: int, bound: Bound) -> Iterator[Step[Spot]]:
-    shards = range(max(ports.layout.shards, ports.layout.shards_before))
+    shards = range(sum(max(shape.shards, shape.shards_before) for shape in ports.layout.shapes))
     rows = rows_of_each(span.limit, len(shards))
     streams = [_shard(ports, span, Spot(bucket, shard, ""), rows, bound) for shard in shards]
     return merged(streams, descending=span.descending)
@@ -82,7 +83,7 @@ def _minute(ports: Ports, span: Span, bucket: int, bound: Bound) -> Iterator[Ste
 
 def _shard(ports: Ports, span: Span, at: Spot, rows: int, bound: Bound) -> Iterator[Step[Spot]]:
     """What a shard has in a minute."""
-    partition = partition_of(ports.layout.cell, at.shard, at.bucket)
+    partition = _partition(ports, at)
     begin = at.bucket * BUCKET_S
     low, high = second_range(max(span.first, begin), min(span.last, begin + BUCKET_S - 1))
     passed = span.after if span.after is not None and span.after.bucket == at.bucket else None
@@ -108,6 +109,16 @@ def _shard(ports: Ports, span: Span, at: Spot, rows: int, bound: Bound) -> Itera
             return
         after = page.more
         rows = min(rows * PAGE_GROWTH, STREAM_ROWS[1])
+
+
+def _partition(ports: Ports, at: Spot) -> str:
+    shard = at.shard
+    for shape in ports.layout.shapes:
+        count = max(shape.shards, shape.shards_before)
+        if shard < count:
+            return partition_of(shape.name, shard, at.bucket)
+        shard -= count
+    return partition_of(ports.layout.home, at.shard, at.bucket)  # no such shard (any more): nothing is found there
 
 
 def _said_of(sk: str, team: str) -> str:
@@ -143,7 +154,7 @@ def _is_crowded(page: Page, team: str, start: str, asked: int) -> bool:
 
 def _own_seconds(ports: Ports, span: Span, at: Spot, left: tuple[str, str], bound: Bound) -> Iterator[Step[Spot]]:
     """A team's own items in what is left of a minute: each second's part of it, and nothing of the others'."""
-    partition = partition_of(ports.layout.cell, at.shard, at.bucket)
+    partition = _partition(ports, at)
     seconds = range(second_in(left[0]), second_in(left[1]) + 1)
     for second in reversed(seconds) if span.descending else seconds:
         low, high = max(left[0], f"{second:010d}#{span.team}#"), min(left[1], f"{second:010d}#{span.team}#~")

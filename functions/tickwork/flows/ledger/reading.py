@@ -22,6 +22,7 @@ from tickwork.core.ledger.values import mapping, text, whole
 from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule import Calendar, parse_calendar
 from tickwork.flows.ledger import platform_defaults
+from tickwork.flows.ledger.placing import placed
 from tickwork.ports import Page, Ports
 
 
@@ -79,7 +80,7 @@ def read_jobs_to_plan(
     except WorldError as error:
         busy = error
     equipped: dict[str, Job] = {}
-    for job in jobs:
+    for job in placed(ports, jobs):
         if busy is not None and _calendar_ids(job):
             unreadable(job.job_id, busy)
             continue
@@ -161,9 +162,10 @@ def calendars_changed_ms(ports: Ports, job: Job, since: Mapping[str, int]) -> in
 
 
 def with_calendars(ports: Ports, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs with the calendars their schedules name, in one read for all. Most name none, and cost nothing."""
+    """The jobs with the calendars their schedules name, in one read for all, and with where they are placed. Most name
+    none, and cost nothing."""
     found = _calendar_items(ports, (id_ for job in jobs for id_ in _calendar_ids(job)))
-    return [_equipped(job, found) for job in jobs]
+    return [_equipped(job, found) for job in placed(ports, jobs)]
 
 
 def _equipped(job: Job, found: Mapping[str, Item]) -> Job:

@@ -22,7 +22,7 @@ def note_teams(ports: Ports, teams: Iterable[str], *, again: bool = False) -> No
     of a run its patience. `again`: by one that comes by rarely, until it is done."""
     for team in sorted(set(teams) - ports.teams_seen):
         ports.teams_seen.add(team)
-        key: Item = {"cell": ports.layout.cell, "team": team}
+        key: Item = {"cell": ports.layout.home, "team": team}
         try:
             if ports.store.get(TEAMS, key) is None:
                 ports.store.commit([Put(TEAMS, key, Absent())])
@@ -34,5 +34,5 @@ def note_teams(ports: Ports, teams: Iterable[str], *, again: bool = False) -> No
 
 def read_teams(ports: Ports) -> list[str]:
     """All of them, by name."""
-    found = pages(ports, TEAMS, ports.layout.cell, "!", "~", limit=_PAGE)
+    found = pages(ports, TEAMS, ports.layout.home, "!", "~", limit=_PAGE)
     return [str(item["team"]) for page in found for item in page.items]

@@ -12,13 +12,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tickwork.core.errors import Conflict, NotFound, TooLate, WorldError
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import backfills
 from tickwork.core.jobs.backfills import BACKFILLS, CANCELLED, PAUSED, RUNNING, Backfill
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import TEAMS, TIMERS
-from tickwork.core.ledger.writes import Committed, Item
+from tickwork.core.ledger.writes import Committed, Delete, Is, Item
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import pages, read_many
 from tickwork.flows.runs import backfilling, cancelling
@@ -105,7 +106,7 @@ def _to_stop(ports: Ports, backfill: Backfill) -> list[LedgerKey]:
 
 def see_to_all(ports: Ports) -> int:
     """What the reconciler does: each backfill that is not over is moved on, for whoever should have done it may have
-    died. How many could not be."""
+    died; one that is over is forgotten after the retention of its last runs. How many could not be seen to."""
     failed = 0
     for page in pages(ports, TEAMS, BACKFILLS, "!", "~", limit=_PAGE):
         for item in page.items:
@@ -122,3 +123,5 @@ def _see_to(ports: Ports, backfill: Backfill) -> None:
         backfilling.advance(ports, backfill.key())
     elif not backfill.is_over:
         wind_down(ports, backfill.key())
+    elif backfill.ended_at_ms + ports.layout.retention_s * SECOND_MS < ports.clock.now_ms():
+        commit(ports, Delete(TEAMS, backfill.key(), Is("rev", backfill.rev)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tickwork.core.errors import WorldError
+from tickwork.core.ids import split_job_id
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import backfills
 from tickwork.core.jobs.backfills import CANCELLED, PAGE, Backfill
@@ -23,6 +24,7 @@ from tickwork.core.ledger.writes import Committed, Item
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import read_page
+from tickwork.flows.ledger.placing import spread_of
 from tickwork.flows.ledger.reading import read_job, read_many
 from tickwork.ports import Ports
 
@@ -66,7 +68,9 @@ def _step(ports: Ports, backfill: Backfill) -> bool:
     instants = _instants(ports, moved, room) if room else []
     if room and not instants:
         moved = _ended_for(moved, "its list has expired", now_ms)
-    moved, runs = backfills.launched(moved, instants, ports.layout.cell, ports.layout.shards, now_ms)
+    team, _ = split_job_id(backfill.job_id)
+    spread = spread_of(ports, team, backfill.work.lane)
+    moved, runs = backfills.launched(moved, instants, spread, now_ms)
     if moved == backfill:
         return False
     creating.prepare_slices(ports, [run.key for run in runs])

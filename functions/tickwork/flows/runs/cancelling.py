@@ -115,7 +115,7 @@ def _see_to_next(ports: Ports, key: LedgerKey) -> None:
     the one after it: who is answered now is told that all is well."""
     job = read_job(ports, key.job_id)
     if job is not None and job.status == ACTIVE and key.scheduled_at_ms in job.cancelled:
-        upcoming = job.next_key(key.cell)
+        upcoming = job.next_key(ports.layout.home)
         creating.follow_up(ports, [] if upcoming is None else [upcoming])
 
 
@@ -132,7 +132,7 @@ def _standing(run: Run) -> Cancelled:
 def _carry_out(ports: Ports, run: Run, verdict: Verdict) -> bool:
     if run.status == lifecycle.PENDING and run.is_recurring:
         job = read_job_to_plan(ports, run.key.job_id)
-        if job is not None and job.status == ACTIVE and job.next_key(run.key.cell) == run.key:
+        if job is not None and job.status == ACTIVE and job.next_key(ports.layout.home) == run.key:
             return _cancel_next(ports, job, run.key, verdict.reason)
     return isinstance(finishing.commit_end(ports, verdict.writes), Committed)
 
@@ -142,7 +142,7 @@ def _cancel_next(ports: Ports, job: Job, due: LedgerKey, reason: str) -> bool:
     _refuse_too_many(job)
     now_ms = ports.clock.now_ms()
     upcoming = occurrences.following(job, due.scheduled_at_ms, ports.layout.shards)
-    keys = [] if upcoming is None else [job.occurrence_key(due.cell, upcoming)]
+    keys = [] if upcoming is None else [job.occurrence_key(ports.layout.home, upcoming)]
     creating.prepare_slices(ports, keys)
     writes = chain.cancel_next(job, due, upcoming, reason, now_ms, ports.layout.retention_s)
     if not isinstance(commit(ports, *writes), Committed):

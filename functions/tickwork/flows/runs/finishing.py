@@ -103,7 +103,8 @@ def note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int
         ports.signals.count("runs.too_late_total", team=key.team)
         ports.signals.log("run_too_late", ref=key.ref, run_id=key.run_id, why=reason)
     note_teams(ports, [key.team])
-    note_outcome(ports, key, status, now_ms)
+    if status != lifecycle.SKIPPED:  # it is no outcome of the job, as it is none when a window skips
+        note_outcome(ports, key, status, now_ms)
 
 
 def note_standing(ports: Ports, run: Run) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tickwork.core.errors import BadSchedule, NotFound
-from tickwork.core.ids import parse_one_shot_name, shard_of, split_job_id
+from tickwork.core.ids import parse_one_shot_name, split_job_id
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import occurrences
 from tickwork.core.ledger import lifecycle
@@ -18,6 +18,7 @@ from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.ledger.kinds import own, points
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
 from tickwork.core.ledger.writes import Item
+from tickwork.flows.ledger.placing import places_of, spread_of
 from tickwork.flows.ledger.reading import read_job_to_plan, read_many, read_status
 from tickwork.flows.runs import timers
 from tickwork.ports import Ports
@@ -49,7 +50,7 @@ def place_by_job(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey |
         job = read_job_to_plan(ports, job_id)
         if job is None:
             return None
-        upcoming = job.next_key(ports.layout.cell)
+        upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and upcoming.scheduled_at_ms == scheduled_at_ms:
             return upcoming
         if job.fired_through_ms < scheduled_at_ms:
@@ -59,15 +60,17 @@ def place_by_job(ports: Ports, job_id: str, scheduled_at_ms: int) -> LedgerKey |
         return None
     if planned is None or planned.scheduled_at_ms != scheduled_at_ms:
         return None
-    place = job.occurrence_key(ports.layout.cell, planned)
-    return place if read_status(ports, place) not in (None, lifecycle.CANCELLED) else None
+    for place in places_of(ports, job_id, job.occurrence_key(ports.layout.home, planned)):
+        if read_status(ports, place) not in (None, lifecycle.CANCELLED):
+            return place
+    return None
 
 
 def _asked_for(ports: Ports, job_id: str, scheduled_at_ms: int, kind: str) -> LedgerKey:
     """A run that somebody has asked for: where it is put, so that it is found at once; else by the index."""
-    place = asked_for_key(ports, job_id, scheduled_at_ms, kind)
-    if read_status(ports, place) is not None:
-        return place
+    for place in places_of(ports, f"{job_id}|{kind}", asked_for_key(ports, job_id, scheduled_at_ms, kind)):
+        if read_status(ports, place) is not None:
+            return place
     found = next((key for key in _at_instant(ports, job_id, scheduled_at_ms) if key.kind == kind), None)
     if found is None:
         raise _no_run(job_id)
@@ -77,8 +80,8 @@ def _asked_for(ports: Ports, job_id: str, scheduled_at_ms: int, kind: str) -> Le
 def asked_for_key(ports: Ports, job_id: str, at_ms: int, kind: str) -> LedgerKey:
     """The place of a run that is asked for at an instant: by its own hash, for a job's runs may be many at once."""
     team, name = split_job_id(job_id)
-    shard = shard_of(f"{job_id}|{kind}", ports.layout.shards)
-    return LedgerKey(ports.layout.cell, shard, at_ms, team, name, at_ms, kind)
+    spread = spread_of(ports, team)
+    return LedgerKey(spread.name, spread.shard_of(f"{job_id}|{kind}"), at_ms, team, name, at_ms, kind)
 
 
 def _at_instant(ports: Ports, job_id: str, scheduled_at_ms: int) -> list[LedgerKey]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tickwork.core.errors import AlreadyExists, InvariantViolated, NotFound, Throttled, TooLate, WorldError
-from tickwork.core.ids import one_shot_name, shard_of
+from tickwork.core.ids import one_shot_name
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.ledger import deadlines, lifecycle, pending
 from tickwork.core.ledger.keys import LedgerKey
@@ -23,6 +23,7 @@ from tickwork.flows.access import quotas, registry
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
+from tickwork.flows.ledger.placing import spread_of
 from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.runs.client_keys import Asked, Known, claim, first_answers, place_of
@@ -139,10 +140,11 @@ def _place(ports: Ports, timer: NewTimer) -> LedgerKey:
     if timer.client_key is not None:
         # The same request lands on the same item even when the reply to the first was lost.
         unique = hashlib.sha256(f"{timer.team}|{timer.client_key}|{timer.fingerprint}".encode()).hexdigest()[:20]
-    shard = shard_of(f"{timer.team}:{unique}", ports.layout.shards)
+    spread = spread_of(ports, timer.team, timer.work.lane)
+    shard = spread.shard_of(f"{timer.team}:{unique}")
     second = second_of(timer.fire_at_ms)
-    name = one_shot_name(ports.layout.cell, shard, second, unique)
-    return LedgerKey(ports.layout.cell, shard, second * SECOND_MS, timer.team, name, second * SECOND_MS)
+    name = one_shot_name(spread.name, shard, second, unique)
+    return LedgerKey(spread.name, shard, second * SECOND_MS, timer.team, name, second * SECOND_MS)
 
 
 def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:

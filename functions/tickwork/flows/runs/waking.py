@@ -43,8 +43,11 @@ def wake_oldest(ports: Ports, resources: Iterable[str]) -> None:
 
 def _wake_one(ports: Ports, resource: str) -> None:
     first, last = wait_range()
-    page = ports.store.query(RESOURCES, resource, first, last, limit=waiters.LOOKED_AT_MAX)
-    waiting = [Waiter.from_item(item) for item in page.items]
+    waiting: list[Waiter] = []
+    for page in reading.pages(ports, RESOURCES, resource, first, last, limit=waiters.LOOKED_AT_MAX):
+        waiting += [Waiter.from_item(item) for item in page.items]
+        if len(waiting) >= waiters.LOOKED_AT_MAX:  # a page may be short, and hold nothing but what was left over
+            break
     for waiter in islice(waiters.to_wake(waiting, ports.clock.now_ms()), TRIES_MAX):
         if _woken(ports, waiter):
             return

@@ -1,0 +1,349 @@
+"""Cells (decision 164): where what is new lies, who serves it, and what becomes of it for who knows less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import NOW_MS, fake_ports
+from tests.support.http import ApiUnderTest
+from tickwork.core.access.actors import LOCAL
+from tickwork.core.dispatch.chain import chain_unmoved
+from tickwork.core.errors import InvalidField, Throttled, UnknownCell
+from tickwork.core.instants import SECOND_MS, second_of
+from tickwork.core.jobs.definitions import Job, Next, next_attributes
+from tickwork.core.ledger.cells import ALL, CellShape, of_team, parse_cells, read_place, written_place
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.messages import Tick
+from tickwork.core.ledger.tables import JOBS, LEASES, TEAMS, TIMERS
+from tickwork.core.ledger.values import whole
+from tickwork.core.ledger.work import Work
+from tickwork.core.schedule import parse_schedule
+from tickwork.flows.access import placements
+from tickwork.flows.audit.history import view_of
+from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch.tick_batches import TickBatch
+from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.jobs import changing, registering
+from tickwork.flows.ledger.remembered import TRUSTED_MS
+from tickwork.flows.runs import naming, timers
+from tickwork.ports import InMessage, Layout, Ports
+from tickwork.settings import BadSetting, Settings
+from tickwork.testing.memory import MemoryStore, holds
+
+SIDE = CellShape("side", 6, 3)
+LAYOUT = Layout(shards=2, slices=2, pools=("default",), others=(SIDE,))
+WORK = Work("default", "job")
+
+
+def world(layout: Layout = LAYOUT) -> Ports:
+    return fake_ports(MemoryStore(), layout)
+
+
+def another_process(ports: Ports, layout: Layout = LAYOUT) -> Ports:
+    return replace(fake_ports(ports.store, layout), clock=ports.clock, sender=ports.sender, ids=ports.ids)  # type: ignore[arg-type]
+
+
+def timer(ports: Ports, team: str = "acme", ahead_s: int = 600) -> LedgerKey:
+    (made,) = timers.create_timers(ports, [timers.NewTimer(team, ports.clock.now_ms() + ahead_s * SECOND_MS, WORK)])
+    return made.run.key
+
+
+def job(ports: Ports, name: str = "often", team: str = "acme", every: str = "10 seconds") -> Job:
+    parsed = parse_schedule({"rate": every}, now_ms=ports.clock.now_ms(), job_id=f"{team}:{name}")
+    made, _ = registering.create_job(ports, registering.NewJob(team, name, parsed.spec, WORK, fingerprint="f"))
+    return made
+
+
+def place(ports: Ports, of: str, cell: str = "side") -> None:
+    placements.place(ports, of, cell, LOCAL, "room")
+
+
+def next_of(ports: Ports, job_id: str = "acme:often") -> LedgerKey:
+    key = registering.get_job(ports, job_id).next_key(ports.layout.home)
+    assert key is not None
+    return key
+
+
+def serve(ports: Ports, cell: str, until_ms: int) -> None:
+    """The windows of a cell up to an instant."""
+    ports.clock.sleep_ms(max(0, until_ms - ports.clock.now_ms()))
+    shape = next(one for one in ports.layout.shapes if one.name == cell)
+    ticks = [Tick(cell, n, second_of(until_ms)).to_json() for n in range(shape.slices)]
+    TickBatch(ports).serve({str(n): InMessage(str(n), body) for n, body in enumerate(ticks)}, budget_ms=8_000)
+
+
+# --- what a setting may say -------------------------------------------------------------------------------------
+
+
+def test_the_cells_of_an_environment_are_named_with_their_shards_and_slices() -> None:
+    assert parse_cells("") == ()
+    assert parse_cells("bulk:4/2,acme:16/16") == (CellShape("bulk", 4, 2), CellShape("acme", 16, 16))
+    assert Settings(cells="bulk:4/2").layout().shapes == (CellShape("main", 4, 2), CellShape("bulk", 4, 2))
+
+
+@pytest.mark.parametrize("text", ["bulk", "bulk:4", "bulk:2/4", "bulk:4/0", "Bulk:4/2", "a:4/2,a:8/2", ","])
+def test_cells_that_make_no_sense_are_refused_before_the_process_starts(text: str) -> None:
+    with pytest.raises(BadSetting, match="TICKWORK_CELLS"):
+        Settings(cells=text)
+    with pytest.raises(ValueError, match="one name"):
+        Settings(cells="main:4/2").layout()
+
+
+def test_a_cell_sees_the_others_from_where_it_stands_and_finds_its_way_home() -> None:
+    ports = world()
+    side = ports.in_cell("side")
+    assert (side.layout.cell, side.layout.shards, side.layout.slices) == ("side", 6, 3)
+    assert side.layout.home == "main"
+    assert side.in_cell("main").layout.shapes == ports.layout.shapes == side.layout.shapes
+    assert ports.in_cell("main") is ports
+    with pytest.raises(UnknownCell):
+        ports.in_cell("gone")
+
+
+# --- where what is new lies -------------------------------------------------------------------------------------
+
+
+def test_what_is_new_of_a_team_lies_where_the_team_is_placed_and_all_else_at_home() -> None:
+    ports = world()
+    before = timer(ports)
+    place(ports, of_team("acme"))
+    assert timer(ports).cell == next_key(job(ports)).cell == "side"
+    assert timer(ports, "shop").cell == next_key(job(ports, team="shop")).cell == "main"
+    assert before.cell == "main"
+    assert timers.get_timer(ports, before.job_id).status == "pending", "what is pending stays"
+
+
+def next_key(made: Job) -> LedgerKey:
+    key = made.next_key("main")
+    assert key is not None
+    return key
+
+
+def test_all_may_be_placed_and_a_team_of_its_own_even_at_home() -> None:
+    ports = world()
+    place(ports, ALL)
+    place(ports, of_team("acme"), "main")
+    assert (timer(ports).cell, timer(ports, "shop").cell) == ("main", "side")
+    placements.take_back(ports, of_team("acme"), LOCAL, "")
+    assert timer(ports).cell == "side"
+    placements.take_back(ports, ALL, LOCAL, "")
+    assert timer(ports).cell == "main"
+    assert placements.list_placements(ports) == []
+
+
+def test_a_process_goes_by_a_placement_within_half_a_minute() -> None:
+    ports = world()
+    other = another_process(ports)
+    timer(other)
+    place(ports, of_team("acme"))
+    assert timer(other).cell == "main", "it has read it lately"
+    ports.clock.sleep_ms(TRUSTED_MS)
+    assert timer(other).cell == "side"
+
+
+def test_a_placement_that_cannot_be_read_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as it was read last; and where it never was, home."""
+    ports = world()
+    place(ports, of_team("acme"))
+    ports.clock.sleep_ms(TRUSTED_MS)
+    right = ports.store.get_many
+
+    def busy(table: Any, keys: Any) -> Any:
+        if table is TEAMS:
+            raise Throttled("teams")
+        return right(table, keys)
+
+    monkeypatch.setattr(ports.store, "get_many", busy)
+    assert timer(ports).cell == "side"
+    assert timer(another_process(ports)).cell == "main"
+
+
+def test_an_environment_of_one_cell_reads_no_placement() -> None:
+    ports = world(replace(LAYOUT, others=()))
+    assert timer(ports).cell == "main"
+    assert not [key for key in ports.registry if key[0] == "@cells"]
+
+
+def test_nobody_is_placed_in_a_cell_that_is_not_deployed() -> None:
+    ports = world()
+    with pytest.raises(InvalidField):
+        place(ports, of_team("acme"), "gone")
+    place(ports, of_team("acme"))
+    older = another_process(ports, replace(LAYOUT, others=(CellShape("another", 1, 1),)))
+    assert timer(older).cell == "main", "a process without the cell places where it can"
+
+
+# --- a chain crosses --------------------------------------------------------------------------------------------
+
+
+def test_a_chain_crosses_with_its_next_step_and_comes_back() -> None:
+    ports = world()
+    job(ports)
+    for cell, of in (("main", "side"), ("side", "main"), ("main", "side")):
+        place(ports, of_team("acme"), of)
+        due = next_of(ports)
+        assert due.cell == cell
+        serve(ports, cell, due.fire_at_ms)
+        after = next_of(ports)
+        assert (after.cell, after.scheduled_at_ms) == (of, due.scheduled_at_ms + 10_000)
+    bodies = ports.sender.bodies("ready-default")  # type: ignore[attr-defined]
+    assert len({body["ref"] for body in bodies}) == len(bodies) == 3
+
+
+def test_a_change_of_a_job_ends_its_occurrence_where_it_is_and_puts_the_new_one_where_the_team_is_placed() -> None:
+    ports = world()
+    made = job(ports, every="1 hour")
+    before = next_key(made)
+    place(ports, of_team("acme"))
+    other = registering.NewJob("acme", "often", made.schedule, Work("default", "other"), fingerprint="g")
+    changed = changing.update_job(ports, made.job_id, 1, lambda _: other)
+    after = next_key(changed)
+    assert (before.cell, after.cell) == ("main", "side")
+    assert status(ports, before) == "cancelled"
+    assert status(ports, after) == "pending"
+    assert naming.find_run(ports, made.job_id, after.scheduled_at_ms) == after
+
+
+def status(ports: Ports, key: LedgerKey) -> str:
+    item = ports.store.get(TIMERS, key.as_item())
+    assert item is not None
+    return str(item["status"])
+
+
+def test_a_run_is_found_by_its_time_wherever_it_was_fired() -> None:
+    """The index may not know of it yet."""
+    ports = world()
+    made = job(ports)
+    due = next_key(made)
+    serve(ports, "main", due.fire_at_ms)
+    place(ports, of_team("acme"))
+    assert naming.place_by_job(ports, made.job_id, due.scheduled_at_ms) == due
+
+
+def test_the_reconciler_finds_a_jobs_next_in_its_cell_and_puts_back_what_has_vanished() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    job(ports)
+    assert reconcile(ports).without_next == 0
+    key = next_of(ports)
+    assert isinstance(ports.store, MemoryStore)
+    ports.store.remove(TIMERS, key.as_item())
+    assert reconcile(ports).without_next == 1
+    assert status(ports, key) == "pending"
+
+
+def test_the_audit_finds_what_the_slices_of_every_cell_have_passed_unsent() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    key = timer(ports, ahead_s=5)
+    serve(ports, "side", key.fire_at_ms)
+    sender = ports.sender
+    assert len(sender.bodies("ready-default")) == 1  # type: ignore[attr-defined]
+    for n in range(20):
+        serve(ports, "side", key.fire_at_ms + n * 60_000)
+    assert reconcile(ports).resent == 1
+
+
+def test_a_timer_shows_as_queued_by_the_cursor_of_its_own_cell() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    key = timer(ports, ahead_s=5)
+    serve(ports, "main", key.fire_at_ms)
+    assert view_of(ports, timers.get_timer(ports, key.job_id)).status == "pending"
+    serve(ports, "side", key.fire_at_ms)
+    assert view_of(ports, timers.get_timer(ports, key.job_id)).status == "queued"
+
+
+# --- who serves it ----------------------------------------------------------------------------------------------
+
+
+def test_the_ticker_sees_to_the_slices_of_every_cell() -> None:
+    ports = world()
+    issue_ticks(ports)
+    leases, _ = ports.store.scan(LEASES, limit=100, after=None)
+    assert sorted(item["slice"] for item in leases) == ["main#0000", "main#0001", "side#0000", "side#0001", "side#0002"]
+    place(ports, of_team("acme"))
+    key = timer(ports, ahead_s=30)
+    ticks = ports.sender.bodies("ticks")  # type: ignore[attr-defined]
+    there = {"cell": "side", "slice": key.shard % SIDE.slices, "second": key.fire_second}
+    assert any(tick | there == tick for tick in ticks)
+
+
+@pytest.mark.parametrize(("cell", "slice_no"), [("side", 3), ("gone", 0), ("main", 2)])
+def test_a_tick_of_a_slice_that_this_process_does_not_serve_is_told_and_dropped(cell: str, slice_no: int) -> None:
+    ports = world()
+    again = TickBatch(ports).serve(
+        {"1": InMessage("1", Tick(cell, slice_no, second_of(NOW_MS)).to_json())}, budget_ms=100
+    )
+    assert again == []
+    assert "foreign_tick" in [line[0] for line in ports.signals.lines]  # type: ignore[attr-defined]
+
+
+def test_a_creator_without_the_cell_says_that_it_could_not_see_to_an_item_there() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    key = timer(ports, ahead_s=5)
+    older = another_process(ports, replace(LAYOUT, others=()))
+    with pytest.raises(UnknownCell):
+        creating.follow_up(older, [key])
+
+
+# --- how a job says where its next occurrence lies --------------------------------------------------------------
+
+
+def test_a_place_at_home_is_stored_as_ever_and_elsewhere_so_that_an_older_version_leaves_the_job_alone() -> None:
+    assert next_attributes(Next(1_000, 1_000, 3)) == {
+        "next_scheduled_at_ms": 1_000,
+        "next_fire_at_ms": 1_000,
+        "next_shard": 3,
+    }
+    elsewhere = next_attributes(Next(1_000, 1_000, 3, "side"))["next_shard"]
+    assert elsewhere == "side#0003"
+    with pytest.raises(ValueError, match="no whole number"):
+        whole(elsewhere)  # what versions before cells read it with
+
+
+@pytest.mark.parametrize("value", ["side", "side#3", "Side#0003", "#0003", None, -1, 1.5, ["side", 3], True])
+def test_a_place_that_is_none_is_refused(value: object) -> None:
+    with pytest.raises(ValueError):
+        read_place(value)
+    assert read_place(written_place("side", 3)) == ("side", 3)
+    assert read_place(written_place("", 3)) == ("", 3)
+
+
+def test_a_step_planned_with_an_item_of_one_cell_is_refused_when_the_next_is_in_another() -> None:
+    ports = world()
+    made = job(ports)
+    item = ports.store.get(JOBS, {"job_id": made.job_id})
+    assert item is not None
+    condition = chain_unmoved(made, next_key(made))
+    assert holds(condition, item)
+    assert not holds(condition, item | {"next_shard": "side#0001"})
+
+
+# --- over HTTP --------------------------------------------------------------------------------------------------
+
+
+def test_the_platforms_team_places_and_takes_back_and_a_repetition_is_a_no_op() -> None:
+    ports = world()
+    api = ApiUnderTest(ports)
+    for _ in range(2):
+        status_, answer = api.call("PUT", "/teams/acme/placement", {"cell": "side", "reason": "room"})
+        assert (status_, answer["cell"], answer["before"]) == (200, "side", None)
+    shown = api.call("GET", "/cells")[1]
+    assert [one["cell"] for one in shown["cells"]] == ["main", "side"]
+    assert [(one["of"], one["cell"]) for one in shown["placements"]] == [("team:acme", "side")]
+    for _ in range(2):
+        status_, answer = api.call("DELETE", "/teams/acme/placement")
+        assert (status_, answer["cell"], answer["before"]) == (200, None, "side")
+    assert api.call("PUT", "/placement", {"cell": "gone"})[0] == 422
+    assert api.call("DELETE", "/placement")[0] == 200
+
+
+def test_a_signal_of_another_cells_slice_names_it() -> None:
+    ports = world()
+    assert [ports.layout.label(1), ports.in_cell("side").layout.label(1)] == [1, "side#0001"]
