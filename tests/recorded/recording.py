@@ -212,6 +212,9 @@ def _jobs(world: World) -> None:
         _new(world, "gone", every_hour, Work("default", "job")),
         _new(world, "alone", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="skip"),
         _new(world, "patient", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
+        _new(
+            world, "lined-up", every_hour, Work("default", "job"), overlap="buffer_all", buffer_max=20, buffer_age_s=900
+        ),
         _new(world, "freed", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
         _new(world, "parked", every_hour, Work("default", "job")),
     ):

@@ -10,6 +10,7 @@ from tests.simulator.elements import CALENDAR
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
 from tests.simulator.rollouts import plan_roll_outs
+from tests.simulator.scopes import plan_scope_pauses
 from tests.simulator.shape import POOL, JobPlan
 from tests.simulator.tight import AUDIT_EVERY_MS, SHORT_DAYS
 from tests.simulator.vandals import plan_vandals
@@ -67,6 +68,7 @@ def _plan_clients(world: World) -> None:
             at(when_ms, partial(clients.delete_job, world, job_id))
             if world.rng.random() < _AUDITED_DELETES:
                 at(when_ms + world.rng.randrange(3 * SECOND_MS), partial(servers.audit, world))
+    plan_scope_pauses(world)
     for placement in world.shape.placements:
         at(placement.at_ms, partial(operators.place, world, placement))
     for when_ms in world.shape.cancel_runs_at_ms:

@@ -21,6 +21,7 @@ from tests.simulator.elements import (
 )
 from tests.simulator.parts import PENDING_ISOLATION
 from tests.simulator.rollouts import RollOutPlan, with_roll_outs
+from tests.simulator.scopes import ScopePausePlan, with_scope_pauses
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.overlap import ALLOW
@@ -141,6 +142,8 @@ class JobPlan:
     changes: tuple[ChangePlan, ...] = ()
     pauses: tuple[PausePlan, ...] = ()
     overlap: str = ALLOW
+    buffer_max: int = 0
+    buffer_age_s: int = 0
     runs: tuple[RunPlan, ...] = ()
     skips: tuple[SkipPlan, ...] = ()
     backfills: tuple[BackfillPlan, ...] = ()
@@ -165,6 +168,7 @@ class Shape:
     cells: tuple[CellShape, ...] = ()
     """Beside the home cell."""
     placements: tuple[PlacementPlan, ...] = ()
+    scope_pauses: tuple[ScopePausePlan, ...] = ()
     roll_outs: RollOutPlan | None = None
     page: int = 0
     """How many items a page has, where it is smaller than in production; 0: it is not."""
@@ -184,7 +188,8 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
     shape = _with_skips(Random(f"skips of {start_ms}"), shape)
     shape = _with_backfills(Random(f"backfills of {start_ms}"), shape)
-    return with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)
+    shape = with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)
+    return with_scope_pauses(Random(f"pauses of scopes of {start_ms}"), shape, TEAMS[0], POOL)
 
 
 def _with_backfills(rng: Random, shape: Shape) -> Shape:

@@ -83,8 +83,12 @@ _JOB = (
         "--catch-up", "policy", type=click.Choice(("latest", "all", "last", "none")), help="After an outage [latest]."
     ),
     click.option(
-        "--overlap", type=click.Choice(("skip", "allow", "buffer_one")), help="While another run has not ended [skip]."
+        "--overlap",
+        type=click.Choice(("skip", "allow", "buffer_one", "buffer_all")),
+        help="While another run has not ended [skip].",
     ),
+    click.option("--buffer-max", type=int, help="With --overlap buffer_all: how many wait [100]."),
+    click.option("--buffer-age", "buffer_age_s", type=int, help="With --overlap buffer_all: for how many seconds."),
     click.option(
         "--defaults-version", type=int, metavar="N", help="The platform's defaults to go by [what is rolled out]."
     ),
@@ -97,7 +101,7 @@ _JOB = (
 
 _PLAIN_FIELDS = (
     *("lane", "lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
-    *("tolerance_s", "exact_reason", "overlap", "defaults_version"),
+    *("tolerance_s", "exact_reason", "overlap", "buffer_max", "buffer_age_s", "defaults_version"),
 )
 
 

@@ -23,6 +23,7 @@ from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.lasts import LastChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
+from tests.simulator.checks.paused import PausedChecks
 from tests.simulator.checks.planned_by import PlannedByChecks
 from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.sight import SightChecks
@@ -66,6 +67,7 @@ class Checks:
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
+        self.paused = PausedChecks(world)
         self.lasts = LastChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
 
-_DISTANCE_S = {"pool": 30, "shard": 30, "job": 300, "jobs": 30, "all": 30, "team": 1}
+_DISTANCE_S = {"pool": 30, "shard": 30, "job": 300, "jobs": 30, "all": 30, "team": 1, "pause": 3_600}
 """Written out again: the longest that somebody who is back waits for the next try."""
 
 

@@ -79,7 +79,9 @@ class SkipChecks:
     def _check_skip(self, process: Process, job: Item, item: Item, *, is_first: bool) -> None:
         reason, job_id, scheduled_at_ms = str(item["reason"]), job["job_id"], item["scheduled_at_ms"]
         if reason not in _LATE_REASONS:
-            if reason.startswith("paused ") and not self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms):
+            is_paused = self._world.checks.paused.may_cover(item)
+            is_paused = is_paused or self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms)
+            if reason.startswith("paused ") and not is_paused:
                 raise Violation(
                     "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
                 )
@@ -90,6 +92,8 @@ class SkipChecks:
         job = as_planned(self._world, job, self._planned(job) if not is_first else item)
         if reason == "skipped_outage":
             self._outages[process, job_id] = process.earliest_ms()
+        if self._world.checks.paused.may_cover(item):
+            return  # what became of it by its policy depends on what was kept then
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -106,7 +110,7 @@ class SkipChecks:
             return
         fire_at_ms = before["next_fire_at_ms"]
         item = self._planned(before)
-        if item is None or item["status"] != "pending":
+        if item is None or item["status"] != "pending" or self._world.checks.paused.may_cover(item):
             return
         planned = as_planned(self._world, before, item)
         self._check_outage(process, planned, after)

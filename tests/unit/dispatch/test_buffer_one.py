@@ -23,6 +23,9 @@ from tests.unit.dispatch.test_overlap import (
     skipped,
     succeeded,
 )
+from tickwork.core.audit.passes import EXPIRES_AFTER_MS, has_expired
+from tickwork.core.dispatch import set_aside
+from tickwork.core.errors import Throttled
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.overlap import BUFFER_ONE
@@ -33,6 +36,8 @@ from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Delete, Update
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.dispatch import creating, freeing
+from tickwork.flows.dispatch.fired import Firing
+from tickwork.flows.dispatch.firing import fire
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import cancelling, dead_letters, worker_calls
@@ -509,6 +514,34 @@ def test_a_look_that_cannot_send_stays_until_it_can(world: World) -> None:
     assert second.ref not in [look.run_ref for look in looks(world)]
 
 
+def test_a_look_waits_with_its_job_where_that_is_left(world: World) -> None:
+    """Its job cannot be stepped in the same batch: the look is left with what is due, wherever it lies."""
+    job_id, _, _ = held(world)
+    (look,) = looks(world)
+    due = world.run(world.next_key(job_id))
+    world.clock.at_ms = due.key.fire_at_ms
+    commit = world.store.commit
+
+    def busy(writes: Any) -> Any:
+        if any(write.table is JOBS for write in writes):
+            raise Throttled("busy")
+        return commit(writes)
+
+    world.store.commit = busy  # type: ignore[method-assign]
+    fired = fire(world.ports, [look, due], Firing("a test"))
+    assert fired.left[set_aside.job(job_id)].begin == look.key.fire_second < due.key.fire_second
+    assert [one.key for one in looks(world)] == [look.key]
+
+
+def test_one_that_had_to_wait_expires_only_when_its_message_has_waited_as_long(world: World) -> None:
+    _, first, second = held(world)
+    world.after(EXPIRES_AFTER_MS / 1_000)
+    world.complete(first, world.run(first).token)
+    assert len(world.messages(second)) == 1
+    assert not has_expired(world.run(second), 0, world.clock.at_ms)
+    assert has_expired(world.run(second), 0, world.clock.at_ms + EXPIRES_AFTER_MS)
+
+
 # --- what fails, and what was tampered with -------------------------------------------------------------------
 
 
@@ -527,6 +560,17 @@ def test_the_audit_ends_one_that_its_job_does_not_name(world: World) -> None:
     world.store.commit([Update(JOBS, {"job_id": job_id}, Anyway("a hand"), remove=names)])
     freeing.see_to(world.ports, second)
     assert (status(world, second), world.run(second).reason) == ("skipped", "overlap")
+
+
+@pytest.mark.parametrize("job", ["names nothing", "is gone"])
+def test_so_does_the_look_which_is_spent_then(world: World, job: str) -> None:
+    job_id, _, second = held(world)
+    names = ("buffer_first", "buffer_last", "buffer_count")
+    hand = Anyway("a hand")
+    gone = Delete(JOBS, {"job_id": job_id}, hand)
+    world.store.commit([gone if job == "is gone" else Update(JOBS, {"job_id": job_id}, hand, remove=names)])
+    until_look(world)
+    assert (status(world, second), looks(world)) == ("skipped", [])
 
 
 def test_the_audit_lets_go_one_whose_look_is_lost(world: World) -> None:

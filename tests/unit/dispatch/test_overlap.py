@@ -20,7 +20,7 @@ from tickwork.core.schedule import parse_schedule
 from tickwork.flows.dispatch.overlapping import Unheard, holdings
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
-from tickwork.flows.runs import cancelling, dead_letters
+from tickwork.flows.runs import asking, cancelling, dead_letters
 
 EVERY_S = 60
 
@@ -330,6 +330,27 @@ def test_what_an_older_version_has_fired_is_waited_for(world: World) -> None:
     world.until_due(job_id)
     world.store.commit([Update(JOBS, {"job_id": job_id}, Anyway("as it leaves it"), set=known)])
     assert skipped(world, world.until_due(job_id)) == held_by(second, "pending")
+
+
+def test_a_run_that_is_named_and_was_passed_is_read_once(world: World) -> None:
+    """It was replayed, and then an older version has fired: what the job has passed is looked for, with it among."""
+    job_id = job_of(world)
+    first = world.until_due(job_id)
+    dead(world, first)
+    order = dead_letters.Order("ops", "again", 10, world.clock.at_ms + 600_000)
+    assert dead_letters.replay_runs(world.ports, [first], order)[0].refusal == ""
+    unknown = Update(JOBS, {"job_id": job_id}, Anyway("as an older version leaves it"), remove=("held_through_ms",))
+    world.store.commit([unknown])
+    assert skipped(world, world.until_due(job_id)) == held_by(first, "waiting")
+
+
+def test_a_run_by_hand_is_waited_for_also_before_the_first_occurrence_and_after_allow(world: World) -> None:
+    job_id = job_of(world)
+    wanted = asking.Wanted(job_id, "ann", "to see it work")
+    by_hand = asking.ask_for_run(world.ports, wanted).key
+    changed_to(world, job_id, ALLOW)
+    changed_to(world, job_id, SKIP)
+    assert skipped(world, world.until_due(job_id)) == held_by(by_hand, "pending")
 
 
 def test_a_job_that_is_made_anew_waits_for_the_runs_of_the_one_before(world: World) -> None:

@@ -126,7 +126,9 @@ def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Ite
 def _passed_unseen(ports: Ports, job: Job) -> list[Holder]:
     """The occurrences that the job has passed since somebody put down its holders: fired as under `allow`. And all runs
     that were asked for since, which may be of any time, also of one that the chain has not come to."""
-    if job.held_through_ms >= job.fired_through_ms:
+    # Of a job that has fired nothing yet and was changed, runs that were asked for may be named no more.
+    may_be_unnamed = not job.held_through_ms and job.version > 1
+    if job.held_through_ms >= job.fired_through_ms and not may_be_unnamed:
         return []
     ports.signals.count("scheduler.holders_looked_for_total")
     between = (job.held_through_ms + 1, LATEST_INSTANT_MS)
