@@ -12,6 +12,7 @@ from tests.simulator.planted import (
     defaults,
     leases,
     overlaps,
+    pauses,
     promises,
     reconciler,
     rows,
@@ -42,6 +43,7 @@ PLANTED = (
     *buffers.BUGS,
     *working.BUGS,
     *cells.BUGS,
+    *pauses.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

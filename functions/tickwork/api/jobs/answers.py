@@ -85,7 +85,11 @@ class JobShown(WorkShown):
     exact_reason: NotRequired[str]
     catch_up: CatchUpShown
     overlap: str
-    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow` or `buffer_one`."""
+    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow`, `buffer_one` or
+    `buffer_all`."""
+    buffer_max: NotRequired[int]
+    buffer_age_s: NotRequired[int]
+    """With `buffer_all`: how many wait at most, and how long."""
     buffered: NotRequired[BufferedShown]
     policies: PoliciesShown
     """What is shown of each is in force from the occurrence on that is planned next."""

@@ -19,6 +19,7 @@ from tickwork.api.paused_view import ScopePauseShown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.jobs.defaults import POLICIES, following
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
+from tickwork.core.jobs.overlap import BUFFER_ALL
 from tickwork.core.jobs.pauses import Pause, pause_in_force
 from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger.items import without_defaults
@@ -70,6 +71,10 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool, over: Sequence[ScopeP
         view["skips"] = [_skip(skip) for skip in job.skips]
     if job.reason:
         view["reason"] = job.reason
+    if job.overlap == BUFFER_ALL:
+        view["buffer_max"] = job.buffered_max
+        if job.buffer_age_s:
+            view["buffer_age_s"] = job.buffer_age_s
     if job.buffer is not None:
         first, count = job.buffer.first, job.buffer.count
         view["buffered"] = {"run_id": first.run_id, "scheduled_at": iso(first.scheduled_at_ms), "count": count}

@@ -14,7 +14,7 @@ from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
-from tickwork.core.jobs.overlap import HOLDERS_MAX, OVERLAP, Holder, Holding
+from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_FULL, HELD_UP, HOLDERS_MAX, OVERLAP, Holder, Holding
 from tickwork.core.jobs.pauses import LATEST, Pause, is_over, kept_at
 from tickwork.core.jobs.skips import ahead as skips_ahead
 from tickwork.core.jobs.skips import left_out_at
@@ -89,7 +89,7 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | 
             if reason is None and _held_up(job, holding) is not None:
                 if is_room(job):
                     break
-                reason = OVERLAP
+                reason = BUFFER_FULL if job.overlap == BUFFER_ALL else OVERLAP
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
@@ -110,7 +110,7 @@ def _held_up(job: Job, holding: Holding | None) -> HeldBy | None:
 
 def is_room(job: Job) -> bool:
     """Whether one more may wait until the job is free."""
-    return (job.buffer.count if job.buffer is not None else 0) < overlap.BUFFERED_MAX.get(job.overlap, 0)
+    return (job.buffer.count if job.buffer is not None else 0) < job.buffered_max
 
 
 def _is_missed(due: Next, now_ms: int) -> bool:
@@ -215,7 +215,7 @@ def _holders_after(due: LedgerKey, step: Step, passed_ms: int) -> Item:
 def _held_by(job: Job, step: Step, skipped: Skipped) -> Item:
     """Beside the reason, which run it was that held the job."""
     by = _held_up(job, step.holding)
-    return {"held_by": dict(by)} if by is not None and skipped.reason == OVERLAP else {}
+    return {"held_by": dict(by)} if by is not None and skipped.reason in HELD_UP else {}
 
 
 def take_holder(job: Job, run: Run) -> Write:

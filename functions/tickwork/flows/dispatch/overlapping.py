@@ -99,8 +99,11 @@ def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
 
 
 def _items(ports: Ports, holders: Sequence[Holder]) -> dict[Holder, Item | None]:
-    unique = list(dict.fromkeys(holders))
-    return dict(zip(unique, read_many(ports, TIMERS, [one.key.as_item() for one in unique]), strict=True))
+    """By holder its item. One run may be named twice, as a job knows it and as the index shows it: with and without
+    its replays."""
+    keys = list(dict.fromkeys(one.key for one in holders))
+    items = dict(zip(keys, read_many(ports, TIMERS, [key.as_item() for key in keys]), strict=True))
+    return {holder: items[holder.key] for holder in holders}
 
 
 def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Item | None]) -> Holding:
@@ -123,7 +126,9 @@ def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Ite
 def _passed_unseen(ports: Ports, job: Job) -> list[Holder]:
     """The occurrences that the job has passed since somebody put down its holders: fired as under `allow`. And all runs
     that were asked for since, which may be of any time, also of one that the chain has not come to."""
-    if job.held_through_ms >= job.fired_through_ms:
+    # Of a job that has fired nothing yet and was changed, runs that were asked for may be named no more.
+    may_be_unnamed = not job.held_through_ms and job.version > 1
+    if job.held_through_ms >= job.fired_through_ms and not may_be_unnamed:
         return []
     ports.signals.count("scheduler.holders_looked_for_total")
     between = (job.held_through_ms + 1, LATEST_INSTANT_MS)
