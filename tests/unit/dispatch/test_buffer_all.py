@@ -56,6 +56,14 @@ def test_what_is_due_waits_in_its_order_and_goes_one_after_the_other(world: Worl
     assert buffer_of(world) == ("None", "None", "None")
 
 
+def test_who_ends_a_run_sees_to_the_look_at_the_one_that_waits_then(world: World) -> None:
+    first, keys = held(world, 2)
+    world.after(20)
+    world.complete(first, world.run(first).token)
+    (look,) = [look for look in looks(world) if look.run_ref == keys[1].ref]
+    assert look.key.fire_second in {int(body["second"]) for body in world.outbox.bodies("ticks")}
+
+
 def test_what_is_more_than_may_wait_is_skipped_and_says_so(world: World) -> None:
     first, keys = held(world, 3, buffer_max=2)
     assert [status(world, key) for key in keys] == ["buffered", "buffered", "skipped"]

@@ -24,18 +24,20 @@ from tests.unit.dispatch.test_overlap import (
     succeeded,
 )
 from tickwork.core.audit.passes import EXPIRES_AFTER_MS, has_expired
-from tickwork.core.dispatch import set_aside
+from tickwork.core.dispatch import chain, set_aside
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
-from tickwork.core.jobs.overlap import BUFFER_ONE
+from tickwork.core.jobs.overlap import BUFFER_ONE, Holding
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Look
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Delete, Update
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.dispatch import creating, freeing
+from tickwork.flows.audit import mending
+from tickwork.flows.audit.repairs import Repairs
+from tickwork.flows.dispatch import creating, freeing, releasing
 from tickwork.flows.dispatch.fired import Firing
 from tickwork.flows.dispatch.firing import fire
 from tickwork.flows.jobs import calendars, changing, registering
@@ -219,6 +221,52 @@ def test_a_start_of_a_run_that_waits_is_declined(world: World) -> None:
     assert (declined.reason, declined.discard) == ("buffered", True)  # type: ignore[union-attr]
     world.complete(first, world.run(first).token)
     assert world.must_start(second).attempt == 1
+
+
+def ticks(world: World) -> set[int]:
+    return {int(body["second"]) for body in world.outbox.bodies("ticks")}
+
+
+def test_the_look_has_its_tick_whoever_puts_it(world: World) -> None:
+    held(world)
+    (look,) = looks(world)
+    assert look.key.fire_second in ticks(world)
+    until_look(world)
+    (again,) = looks(world)
+    assert again.key.fire_second in ticks(world), "it has moved on"
+
+
+def test_what_had_to_wait_is_no_lag_of_the_dispatch(world: World) -> None:
+    _, first, second = held(world)
+    world.after(40)
+    before = world.signals.counts["scheduler.fire_lag_seconds"]
+    world.complete(first, world.run(first).token)
+    assert len(world.messages(second)) == 1
+    assert world.signals.counts["scheduler.fire_lag_seconds"] == before > 0
+
+
+def test_what_is_due_is_left_while_what_waits_could_go_and_did_not(world: World, monkeypatch: Any) -> None:
+    job_id, first, _ = held(world)
+    monkeypatch.setattr(freeing, "free_job", lambda *_: None)
+    world.complete(first, world.run(first).token)
+    monkeypatch.setattr(releasing, "free", lambda *_: ([], set()))
+    third = world.next_key(job_id)
+    fired = fire(world.ports, [world.run(third)], Firing("a test"))
+    assert set_aside.job(job_id) in fired.left
+    assert (status(world, third), world.messages(third)) == ("pending", [])
+
+
+def test_what_waits_keeps_a_newer_one_from_firing_also_by_itself(world: World) -> None:
+    """As planned: no run holds the job, and one waits."""
+    job_id, _, second = held(world)
+    job = registering.get_job(world.ports, job_id)
+    assert job.next is not None
+    step = chain.plan_step(job, job.next, job.next.fire_at_ms, 2, Holding())
+    assert (step.fires, [one.reason for one in step.skipped]) == (False, ["overlap"])
+    (update, record, *_) = chain.step_writes(job, world.next_key(job_id), step, world.clock.at_ms, 60)
+    assert isinstance(record, Update)
+    assert record.set["held_by"] == held_by(second, "buffered")
+    assert isinstance(update, Update)
 
 
 # --- it is dropped --------------------------------------------------------------------------------------------
@@ -578,7 +626,7 @@ def test_the_audit_lets_go_one_whose_look_is_lost(world: World) -> None:
     (look,) = looks(world)
     world.store.commit([Delete(TIMERS, look.key.as_item(), Anyway("a hand"))])
     world.store.commit([Update(TIMERS, first.as_item(), Anyway("a test"), set={"status": "succeeded"})])
-    freeing.see_to(world.ports, second)
+    mending.mend(world.ports, [world.item(second)], Repairs())
     assert len(world.messages(second)) == 1
 
 
