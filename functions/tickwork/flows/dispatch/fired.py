@@ -75,6 +75,8 @@ class Firing:
     held: Container[Who] = frozenset()
     pool: str = ""
     send_tries_max: int = SEND_TRIES_MAX
+    is_crowd: Callable[[str], bool] = lambda _: False
+    """Whether the messages of a team are to say whose they are (core/dispatch/shares)."""
 
     def takes(self, key: LedgerKey, work: Work, fired: Fired, *, moved: bool = False) -> bool:
         """Whether an item of this work may be fired; it is left when whom it needs is held. `moved`: its job may have

@@ -96,6 +96,7 @@ class Serving:
             lambda: leasing.keep(self.ports, self.holding),
             self.watch.lap,
             self.held,
+            is_crowd=self.shares.is_crowd,
         )
 
     def fire_all(self, due: Sequence[Due], last: int, firing: Firing | None = None) -> None:
