@@ -27,6 +27,8 @@ NOT_ALARMED = {
     "scheduler.caught_up_total": "an outage is over; that it was there, slice-stands has told",
     "scheduler.slice_owner_changes_total": "normal after a deployment; what it costs is lag, which is alarmed",
     "scheduler.dispatch_rejected_stale_token_total": "the protocol at work; what it costs is lag, which is alarmed",
+    "scheduler.pauses_unread_total": "processes go by the last they knew; a table that stays throttled is told as such",
+    "scheduler.pauses_without_end_total": "somebody's own pause, which `tickwork pauses` shows with who and why",
     "store.commit_retried_total": "conflicts too, which are normal; its throttles are store.throttled_total",
     "runs.duplicate_total": "duplicates die at start",
     "runs.stale_token_total": "the protocol at work",

@@ -7,10 +7,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.cells import ALL, CellShape, of_team
+from tickwork.core.ledger.cells import ALL, CellShape, of_lane, of_team
+from tickwork.core.ledger.lanes import P2
 
 if TYPE_CHECKING:
     from tests.simulator.shape import Shape
+    from tickwork.core.ledger.work import Work
     from tickwork.ports import Layout
 
 CELLS, _CELLS_SHARE = "cells", 0.25
@@ -19,6 +21,7 @@ _ROLLED_OUT = 0.5
 """Of these worlds begin with a deployment that knows of no cells; nobody is placed before it is replaced. Processes of
 it that were paused go on beside it."""
 _AFTER_ROLLOUT_MS = 1_000
+_BULK = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,27 @@ def with_cells(rng: Random, shape: Shape, teams: tuple[str, ...]) -> Shape:
     from_ms = shape.start_ms
     if rng.random() < _ROLLED_OUT:
         first, from_ms = shape.layouts[0], min(shape.relayout_at_ms + _AFTER_ROLLOUT_MS, end_ms - SECOND_MS)
+    whose = (ALL, of_lane(P2), *map(of_team, teams))
     plans = [
-        PlacementPlan(rng.randrange(from_ms, end_ms), rng.choice((ALL, *map(of_team, teams))), rng.choice(names))
+        PlacementPlan(rng.randrange(from_ms, end_ms), rng.choice(whose), rng.choice(names))
         for _ in range(rng.choice((1, 2, 4, 7)))
     ]
     plans[0] = replace(plans[0], at_ms=from_ms + rng.randrange(max(1, (end_ms - from_ms) // 2)), cell=cells[0].name)
+    shape = _with_bulk(rng, shape)
     return replace(
         shape, cells=cells, layouts=(first, second), placements=tuple(plans), elements=shape.elements | {CELLS}
     )
+
+
+def _with_bulk(rng: Random, shape: Shape) -> Shape:
+    """Some of the work is in a lane that may be placed by itself. (Which queue it goes to is said by its pool.)"""
+    timers = tuple(replace(one, work=_lane(rng, one.work)) for one in shape.timers)
+    jobs = tuple(replace(one, work=_lane(rng, one.work)) for one in shape.jobs)
+    return replace(shape, timers=timers, jobs=jobs)
+
+
+def _lane(rng: Random, work: Work) -> Work:
+    return replace(work, lane=P2) if rng.random() < _BULK else work
 
 
 def _cell(rng: Random, name: str) -> CellShape:

@@ -131,7 +131,7 @@ def create_job(world: World, plan: JobPlan, fingerprint: str = "same") -> None:
     def call(process: Process) -> None:
         schedule = parse_schedule(plan.schedule, now_ms=process.now_ms(), job_id=f"{plan.team}:{plan.name}").spec
         new = NewJob(plan.team, plan.name, schedule, work, plan.tolerance_s, plan.catch_up, fingerprint)
-        new = replace(new, overlap=plan.overlap)
+        new = replace(new, overlap=plan.overlap, buffer_max=plan.buffer_max, buffer_age_s=plan.buffer_age_s)
         _, is_new = registering.create_job(process.ports, new)
         _acknowledge(world, ask)
         world.seen["job created" if is_new else "job existed"] += 1
@@ -162,6 +162,7 @@ def change_job(world: World, plan: JobPlan, change: ChangePlan) -> None:
         work = _saying(work, "change", change.at_ms)
         what, overlap = f"change of {change.at_ms}", change.overlap or plan.overlap
         new = NewJob(plan.team, plan.name, schedule, work, change.tolerance_s, plan.catch_up, what, overlap=overlap)
+        new = replace(new, buffer_max=plan.buffer_max, buffer_age_s=plan.buffer_age_s)
         changing.update_job(process.ports, job_id, versions[0], lambda _: new)
         _acknowledge(world, ask)
         world.seen["job changed"] += 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulator.zones import CLOCK_CHANGES, ZONES
 from tickwork.core.instants import MINUTE_MS, SECOND_MS, iso
-from tickwork.core.jobs.overlap import ALLOW, BUFFER_ONE, SKIP
+from tickwork.core.jobs.overlap import ALLOW, BUFFER_ALL, BUFFER_ONE, SKIP
 from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
 from tickwork.ports import PUSH_POOL
@@ -157,10 +157,11 @@ def with_buffers(rng: Random, shape: Shape) -> Shape:
 
     def waiting(job: JobPlan) -> JobPlan:
         def instead(policy: str) -> str:
-            return rng.choice((BUFFER_ONE, BUFFER_ONE, BUFFER_ONE, SKIP)) if policy == SKIP else policy
+            return rng.choice((BUFFER_ONE, BUFFER_ALL, BUFFER_ONE, SKIP)) if policy == SKIP else policy
 
         changes = tuple(replace(one, overlap=instead(one.overlap)) for one in job.changes)
-        return replace(job, overlap=instead(job.overlap), changes=changes)
+        most, age_s = rng.choice((0, 2, 3)), rng.choice((0, 0, 20, 90))
+        return replace(job, overlap=instead(job.overlap), changes=changes, buffer_max=most, buffer_age_s=age_s)
 
     return replace(_each_job(shape, waiting), elements=shape.elements | {BUFFERS})
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.simulator import clients, operators, readers, servers
+from tests.simulator import clients, operators, readers, rerunning, servers
 from tests.simulator.elements import CALENDAR
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
+from tests.simulator.rollouts import plan_roll_outs
+from tests.simulator.scopes import plan_scope_pauses
 from tests.simulator.shape import POOL, JobPlan
 from tests.simulator.tight import AUDIT_EVERY_MS, SHORT_DAYS
 from tests.simulator.vandals import plan_vandals
@@ -43,6 +45,7 @@ def plan(world: World) -> None:
         at(world.sometime(), lambda: plant_poison(world))
     if world.faults.strikes(world.rng, "garbled_schedule"):
         at(world.sometime(), lambda: garble_schedule(world))
+    plan_roll_outs(world)
     plan_vandals(world)
     plan_parts(world, world.broken_parts, world.apart)
 
@@ -65,6 +68,7 @@ def _plan_clients(world: World) -> None:
             at(when_ms, partial(clients.delete_job, world, job_id))
             if world.rng.random() < _AUDITED_DELETES:
                 at(when_ms + world.rng.randrange(3 * SECOND_MS), partial(servers.audit, world))
+    plan_scope_pauses(world)
     for placement in world.shape.placements:
         at(placement.at_ms, partial(operators.place, world, placement))
     for when_ms in world.shape.cancel_runs_at_ms:
@@ -79,6 +83,8 @@ def _plan_changes(world: World, job: JobPlan, job_id: str) -> None:
     at = world.kernel.at
     for number, run in enumerate(job.runs):
         at(run.at_ms, partial(clients.run_by_hand, world, job_id, run, f"by-hand-{number}"))
+    for number, backfill in enumerate(job.backfills):
+        at(backfill.at_ms, partial(rerunning.backfill, world, job_id, backfill, f"backfill-{number}"))
     for skip in job.skips:
         at(skip.at_ms, partial(clients.skip_one, world, job_id, skip))
     for change in job.changes:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.simulator.elements import BROKEN, FLAKY, retries_after
+from tests.simulator.rollouts import work_as_planned
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.items import Unreadable
@@ -230,7 +231,7 @@ class _Work:
         """A class of errors that the policy does not retry ends the run."""
         item = self.world.tables.standing(TIMERS, key.as_item()) or {}
         job = self.world.tables.standing(JOBS, {"job_id": key.job_id}) or {}
-        work = item.get("work") or job.get("work")
+        work = item.get("work") or work_as_planned(self.world, job.get("work"), item)
         if isinstance(ended, Ended) and ended.status == "waiting" and isinstance(work, dict) and error_class:
             retry = RetryPolicy.from_item(work.get("retry", {}))
             is_right = retries_after(retry, error_class)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tickwork.api import service
 from tickwork.api.audit import routes as audit
+from tickwork.api.backfills import routes as backfills
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
@@ -15,6 +16,7 @@ from tickwork.api.defaults import routes as defaults
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.jobs import running, skipping
 from tickwork.api.keys import routes as keys
+from tickwork.api.pauses import routes as pauses
 from tickwork.api.pools import routes as pools
 from tickwork.api.routing import Table, checked
 from tickwork.api.runs import routes as runs
@@ -25,6 +27,7 @@ from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
     "jobs": (*jobs.ROUTES, *running.ROUTES, *skipping.ROUTES),
+    "backfills": backfills.ROUTES,
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,
     "runs": runs.ROUTES,
@@ -34,6 +37,7 @@ CHAPTERS: dict[str, Table] = {
     "audit": audit.ROUTES,
     "teams": teams.ROUTES,
     "pools": pools.ROUTES,
+    "pauses": pauses.ROUTES,
     "cells": cells.ROUTES,
     "defaults": defaults.ROUTES,
     "service": service.ROUTES,

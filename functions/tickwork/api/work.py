@@ -9,10 +9,11 @@ from typing import cast
 from tickwork.api.fields import PAYLOAD_BYTES_MAX, PAYLOAD_LEVELS_MAX
 from tickwork.api.work_answers import CertificateShown, SignOffShown, TargetShown, WorkShown
 from tickwork.api.work_bodies import TargetIn, WorkIn
-from tickwork.core.access.pools import resolve
+from tickwork.core.access.pools import is_pool_id, is_teams, resolve
 from tickwork.core.errors import CallerError, InvalidField, PayloadTooLarge
 from tickwork.core.ids import check_slug
 from tickwork.core.ledger.items import values_of
+from tickwork.core.ledger.lanes import is_lanes, plain_pool, pool_of
 from tickwork.core.ledger.messages import compact_json
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
@@ -35,6 +36,7 @@ def work_of(
         pool,
         handler,
         payload_text(body.payload),
+        lane=body.lane if is_lanes(body.lane) else "",
         lease_s=body.lease_s,
         retry=RetryPolicy.from_item(body.retry_policy.model_dump()),
         max_duration_s=body.max_duration_s,
@@ -130,7 +132,18 @@ def _target(body: WorkIn, layout: Layout, default_handler: str | None) -> tuple[
     handler = target.handler or default_handler
     if handler is None:
         raise InvalidField("it is required", field="target.handler", remedy="name the worker's job function")
-    return pool, check_slug(handler, "target.handler"), ""
+    return _laned(pool, body.lane, layout), check_slug(handler, "target.handler"), ""
+
+
+def _laned(pool: str, lane: str, layout: Layout) -> str:
+    """The pool whose queue is the lane's. Whether a team's is there is asked when it is aimed at (`check_aim`)."""
+    found = pool_of(pool, lane)
+    if found in layout.pools or (is_teams(pool) and is_pool_id(found)):
+        return found
+    remedy = f"the platform's team adds the pool {found} to the environment"
+    if is_teams(pool):
+        remedy = "give the pool a name of at most eleven characters a-z, 0-9 or '-', and make its lane's beside it"
+    raise InvalidField(f"pool {plain_pool(pool, lane)[:80]!r} has no lane {lane}", field="lane", remedy=remedy)
 
 
 def _pool(text: str, team: str, layout: Layout) -> str:
@@ -145,7 +158,10 @@ def _pool(text: str, team: str, layout: Layout) -> str:
 
 def check_target(ports: Ports, body: WorkIn, work: Work, until_ms: int = 0) -> None:
     """InvalidField when the team may not aim at the pool that it names; else the pool is waited for until then."""
-    check_aim(ports, body.team, work.pool, body.target.pool or "", until_ms)
+    if work.lane:
+        check_aim(ports, body.team, work.pool, pool_of(body.target.pool or "", work.lane), until_ms, "lane")
+    else:
+        check_aim(ports, body.team, work.pool, body.target.pool or "", until_ms)
 
 
 def _cap(target: TargetIn, url: str, layout: Layout) -> tuple[Resource, ...]:
@@ -168,6 +184,7 @@ def as_asked(work: Work) -> WorkShown:
         },
     )
     optional = {
+        "lane": work.lane,
         "max_duration_s": work.max_duration_s,
         "start_within_s": work.start_within_s,
         "unsafe_sign_off": _known(work.sign_off, SignOffShown),
@@ -195,7 +212,7 @@ def _known(stored: Mapping[str, str] | None, shape: type) -> dict[str, str]:
 
 def _target_shown(work: Work) -> TargetShown:
     if not work.url:
-        return {"pool": work.pool, "handler": work.handler}
+        return {"pool": plain_pool(work.pool, work.lane), "handler": work.handler}
     # By name, not by place: the store gives the members of a map back in an order of its own.
     caps = [one.max_concurrency for one in work.resources if one.name == _cap_name(work)]
     shown_as: TargetShown = {"url": work.url}

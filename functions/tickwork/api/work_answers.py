@@ -42,6 +42,8 @@ class WorkShown(TypedDict):
     """What is done, by whom, and how. Policies and limits that say nothing are left out."""
 
     target: NotRequired[TargetShown]
+    lane: NotRequired[str]
+    """`P0` or `P2`; where it is not shown, `P1`."""
     lease_s: NotRequired[int]
     retry_policy: NotRequired[RetryPolicyShown]
     idempotency_class: NotRequired[str]

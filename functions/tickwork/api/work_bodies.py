@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from tickwork.api.fields import Body, ErrorClass, LeaseS, Text
 from tickwork.core.ledger.deadlines import START_WITHIN_S_MAX
+from tickwork.core.ledger.lanes import P1
 from tickwork.core.runs.push_targets import URL_CHARS_MAX
 
 
@@ -81,6 +82,9 @@ class WorkIn(Body):
     team: Text
     target: TargetIn
     payload: Any = Field(default=None, repr=False)
+    lane: Literal["P0", "P1", "P2"] = "P1"
+    """`P0`, transactional: workers take it first. `P1`, standard. `P2`, bulk: it holds up neither. The pool has to have
+    a queue for the lane."""
     lease_s: LeaseS = 60
     retry_policy: RetryIn = RetryIn()
     max_duration_s: int = Field(default=0, ge=0, le=7 * 86_400)
@@ -100,6 +104,12 @@ class WorkIn(Body):
     """That its code makes a double delivery harmless. An environment may demand it of jobs with side effects."""
     resources: list[ResourceIn] = Field(default=[], max_length=5)
     """Shared by all jobs of the team that name them; a run starts when it has a slot of each."""
+
+    @model_validator(mode="after")
+    def _lane_is_a_pools(self) -> Self:
+        if self.target.url is not None and self.lane != P1:
+            raise ValueError("`lane` goes with a `pool`; pushes have one lane")
+        return self
 
     @model_validator(mode="after")
     def _unsafe_is_signed(self) -> Self:

@@ -8,6 +8,7 @@ import click
 
 from tickwork.cli.output import say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, path_of
+from tickwork.core.ledger.lanes import LANES
 
 
 @click.group("cells")
@@ -43,12 +44,14 @@ def _are_all_placed(found: Any) -> bool:
 
 @cells_group.command("place")
 @click.argument("cell")
-@click.option("--team", help="Whose; without it: of all who have no placement of their own.")
+@click.option("--team", help="Of whom; without it and --lane: of all that has no placement of its own.")
+@click.option("--lane", type=click.Choice(LANES), help="In which lane, but of teams that have a placement.")
 @click.option("--reason", default="", help="Why, for the audit.")
 @with_api_options
-def place(cell: str, team: str | None, reason: str, api: str | None, as_json: bool) -> None:
+def place(*, cell: str, team: str | None, lane: str | None, reason: str, api: str | None, as_json: bool) -> None:
     """Have what is written anew lie in CELL. What is pending stays where it is, and is served there."""
-    answer = ApiClient(api).call("PUT", _placement(team), {"cell": cell, "reason": reason})
+    body = {"cell": cell, "reason": reason} | ({"lane": lane} if lane else {})
+    answer = ApiClient(api).call("PUT", _placement(team, lane), body)
     if as_json:
         show_json(answer)
     else:
@@ -56,20 +59,28 @@ def place(cell: str, team: str | None, reason: str, api: str | None, as_json: bo
 
 
 @cells_group.command("take-back")
-@click.option("--team", help="Whose; without it: that of all who have no placement of their own.")
+@click.option("--team", help="Whose; without it and --lane: that of all that has none of its own.")
+@click.option("--lane", type=click.Choice(LANES), help="Of which lane.")
 @click.option("--reason", default="", help="Why, for the audit.")
 @with_api_options
-def take_back(team: str | None, reason: str, api: str | None, as_json: bool) -> None:
+def take_back(*, team: str | None, lane: str | None, reason: str, api: str | None, as_json: bool) -> None:
     """Take a placement back: what is new lies where it would without."""
-    answer = ApiClient(api).delete(_placement(team), **({"reason": reason} if reason else {}))
+    query = {name: value for name, value in (("reason", reason), ("lane", lane)) if value}
+    answer = ApiClient(api).delete(_placement(team, lane), **query)
     if as_json:
         show_json(answer)
     else:
-        say(f"{_whose(answer)} is not placed by itself any more" if team else "what is new lies in the home cell again")
+        say(
+            f"{_whose(answer)} is not placed by itself any more"
+            if team or lane
+            else "what is new lies in the home cell again"
+        )
 
 
-def _placement(team: str | None) -> str:
-    return path_of("placement") if team is None else path_of("teams", team, "placement")
+def _placement(team: str | None, lane: str | None) -> str:
+    if team and lane:
+        raise click.UsageError("give --team or --lane: a team's placement goes before its lanes'")
+    return path_of("teams", team, "placement") if team else path_of("placement")
 
 
 def _whose(answer: Any) -> str:

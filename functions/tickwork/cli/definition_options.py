@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tickwork.cli import json_text
+from tickwork.core.ledger.lanes import LANES
 from tickwork.core.schedule.cron.dialects import DIALECTS
 from tickwork.core.schedule.walk import FOLDS, GAPS
 
@@ -50,6 +51,7 @@ _WORK = (
     click.option(
         "--secret-field", "secret_fields", multiple=True, metavar="PATH", help="Shown to nobody; may be repeated."
     ),
+    click.option("--lane", type=click.Choice(LANES), help="P0 goes first, P2 holds up nobody [P1]."),
     click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60]."),
     click.option("--max-duration", "max_duration_s", type=int, help="Seconds one attempt may take [no bound]."),
     click.option("--start-within", "start_within_s", type=int, help="Seconds after its time it may start [no bound]."),
@@ -81,8 +83,12 @@ _JOB = (
         "--catch-up", "policy", type=click.Choice(("latest", "all", "last", "none")), help="After an outage [latest]."
     ),
     click.option(
-        "--overlap", type=click.Choice(("skip", "allow", "buffer_one")), help="While another run has not ended [skip]."
+        "--overlap",
+        type=click.Choice(("skip", "allow", "buffer_one", "buffer_all")),
+        help="While another run has not ended [skip].",
     ),
+    click.option("--buffer-max", type=int, help="With --overlap buffer_all: how many wait [100]."),
+    click.option("--buffer-age", "buffer_age_s", type=int, help="With --overlap buffer_all: for how many seconds."),
     click.option(
         "--defaults-version", type=int, metavar="N", help="The platform's defaults to go by [what is rolled out]."
     ),
@@ -94,8 +100,8 @@ _JOB = (
 
 
 _PLAIN_FIELDS = (
-    *("lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
-    *("tolerance_s", "exact_reason", "overlap", "defaults_version"),
+    *("lane", "lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
+    *("tolerance_s", "exact_reason", "overlap", "buffer_max", "buffer_age_s", "defaults_version"),
 )
 
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 import click
 
 from tickwork.cli.audit_commands import audit_group
+from tickwork.cli.backfills_commands import backfills_group
 from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.cells_commands import cells_group
 from tickwork.cli.cost_command import cost_command
@@ -21,6 +22,7 @@ from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
 from tickwork.cli.next_command import next_command
 from tickwork.cli.output import say_lines, take_any_text
+from tickwork.cli.pauses_commands import pause_command, pauses_command, resume_command
 from tickwork.cli.pools_commands import pools_group
 from tickwork.cli.push_secret_command import push_secret_command
 from tickwork.cli.runs_commands import runs_group
@@ -83,6 +85,7 @@ def main() -> None:
 
 for command in (
     jobs_group,
+    backfills_group,
     timers_group,
     calendars_group,
     runs_group,
@@ -91,6 +94,9 @@ for command in (
     audit_group,
     teams_group,
     pools_group,
+    pause_command,
+    resume_command,
+    pauses_command,
     cells_group,
     defaults_group,
     next_command,

@@ -12,6 +12,7 @@ from tickwork.cli.output import say, show_facts, show_json, show_table, with_api
 from tickwork.cli.paging import collect, time_limit_option
 from tickwork.cli.runs_commands import STATUSES
 from tickwork.client import ApiClient, ApiUnreachable, new_client_key, path_of
+from tickwork.core.ledger.lanes import LANES
 from tickwork.core.schedule.duration import read_duration_s
 from tickwork.core.schedule.refusal import ScheduleRefused
 
@@ -46,6 +47,7 @@ class Delay(click.ParamType[float]):
 @click.option("--delay", "delay_s", type=Delay(), metavar="PERIOD", help="Seconds from now, or such as 90s or 5m.")
 @click.option("--at", help="An instant, such as 2026-12-01T09:00:00Z; without an offset it needs --tz.")
 @click.option("--tz", "--zone", "zone", help="IANA time zone of --at.")
+@click.option("--lane", type=click.Choice(LANES), help="P0 goes first, P2 holds up nobody [P1].")
 @click.option("--start-within", "start_within_s", type=int, help="Seconds after its time it may start [no bound].")
 @click.option("--payload", "payload_json", help="JSON, handed to the job function.")
 @click.option(

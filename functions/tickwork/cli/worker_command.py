@@ -17,11 +17,13 @@ import click
 
 from tickwork.cli.output import api_option
 from tickwork.core.access.pools import pool_id
+from tickwork.core.ledger.lanes import LANES, P1, pool_of
 
 if TYPE_CHECKING:
     from tickwork.client import ApiClient
     from tickwork.worker import App
     from tickwork.worker.clock import WorkerClock
+    from tickwork.worker.lanes import LaneSource
     from tickwork.worker.process import Worker
     from tickwork.worker.sources import SqsSource
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 @click.command("worker")
 @click.argument("app_at", metavar="MODULE:APP")
 @click.option("--pool", required=True, help="The pool to pull from; a team's own also as TEAM:NAME.")
+@click.option(
+    "--lane", "lanes", multiple=True, type=click.Choice(LANES), help="A lane of the pool; may be given again [P1]."
+)
 @click.option("--concurrency", type=click.IntRange(1, 1_000), default=8, show_default=True, help="Runs at once.")
 @click.option("--grace", "grace_s", type=float, default=20.0, show_default=True, help="Seconds runs get at shutdown.")
 @click.option("--prefix", help="Begins the queues' names [TICKWORK_PREFIX, or tickwork-dev].")
@@ -36,8 +41,10 @@ if TYPE_CHECKING:
 @click.option("--lease-s", type=click.IntRange(1, 900), default=60, show_default=True, help="With --lease: its length.")
 @api_option
 def worker_command(
+    *,
     app_at: str,
     pool: str,
+    lanes: Sequence[str],
     concurrency: int,
     grace_s: float,
     prefix: str | None,
@@ -50,12 +57,14 @@ def worker_command(
     \b
     tickwork worker examples/demo_worker.py:app --pool payments
     tickwork worker examples/demo_worker.py:app --pool default --lease    (beside `make run`)
+    tickwork worker examples/demo_worker.py:app --pool payments --lane P0 --lane P1
     """
     # Imported here: `tickwork --help` should not wait for boto3.
     from tickwork.aws.sqs import QueueClosed
     from tickwork.client import ApiClient
     from tickwork.local.signals import log_lines_to_stderr
     from tickwork.worker.clock import WorkerClock
+    from tickwork.worker.lanes import LanedSource
     from tickwork.worker.logs import RunNames
     from tickwork.worker.process import Worker, WorkerOptions, worker_name
     from tickwork.worker.sources import LONG_POLL_S, LeaseSource, Source
@@ -67,10 +76,12 @@ def worker_command(
         handler.addFilter(RunNames())
     app = load_app(app_at)
     client, clock, stopping = ApiClient(api), WorkerClock(), threading.Event()
-    source: Source
-    if over_http:
-        source = LeaseSource(
-            pool=pool,
+
+    def source_of(lane: str) -> LaneSource:
+        if not over_http:
+            return _queue_source(prefix, pool_of(pool, lane), client, stopping, clock, app.names)
+        return LeaseSource(
+            pool=pool_of(pool, lane),
             worker=worker_name(),
             api=client,
             stopping=stopping,
@@ -79,8 +90,10 @@ def worker_command(
             wait_s=LONG_POLL_S,
             handlers=app.names,
         )
-    else:
-        source = _queue_source(prefix, pool, client, stopping, clock, app.names)
+
+    asked = tuple(dict.fromkeys(lanes)) or (P1,)
+    sources = {lane: source_of(lane) for lane in asked}
+    source: Source = sources[asked[0]] if len(asked) == 1 else LanedSource(sources)
     worker = Worker(app, source, client, WorkerOptions(concurrency, grace_s), stopping, clock)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: worker.stop())

@@ -57,6 +57,8 @@ class Delivery:
     """Of one that was given back: after so long its message is to be visible."""
     receives: int = 1
     """How often its message has been received."""
+    lane: str = ""
+    """Of a worker of several lanes: the one that it came from."""
     stop: StopFlag = field(default_factory=StopFlag)
     call: Stoppable = field(init=False)
 

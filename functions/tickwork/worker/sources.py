@@ -84,8 +84,9 @@ class SqsSource:
         self._worker, self._stopping, self._clock, self._long_poll_s = worker, stopping, clock, long_poll_s
         self._claims, self._queue_calls = Claims(), ThreadPoolExecutor(QUEUE_THREADS, thread_name_prefix="queue")
 
-    def take(self, most: int) -> list[Delivery]:
-        deliveries = self._receive(min(most, BATCH_MAX))
+    def take(self, most: int, wait_s: int | None = None) -> list[Delivery]:
+        """`wait_s`: how long to wait for the first message, where that is not as long as ever."""
+        deliveries = self._receive(min(most, BATCH_MAX), self._long_poll_s if wait_s is None else wait_s)
         if deliveries and self._stopping.is_set():
             log.info("given back unstarted", extra={"facts": {"runs": len(deliveries)}})
             self.give_back(deliveries, 0)
@@ -115,12 +116,12 @@ class SqsSource:
         """After the last `hold` and `drop`."""
         self._queue_calls.shutdown(wait=True)
 
-    def _receive(self, most: int) -> list[Delivery]:
+    def _receive(self, most: int, wait_s: int) -> list[Delivery]:
         try:
             answer = self._sqs.receive_message(
                 QueueUrl=self._queue_url,
                 MaxNumberOfMessages=most,
-                WaitTimeSeconds=self._long_poll_s,
+                WaitTimeSeconds=wait_s,
                 MessageSystemAttributeNames=[RECEIVES],
             )
         except (ClientError, BotoCoreError) as error:
@@ -235,19 +236,20 @@ class LeaseSource:
         self._api, self._stopping, self._clock = api, stopping, clock
         self._lease_s, self._wait_s = lease_s, wait_s
 
-    def take(self, most: int) -> list[Delivery]:
-        asked_at_s = self._clock.now_s()
+    def take(self, most: int, wait_s: int | None = None) -> list[Delivery]:
+        """`wait_s`: how long to wait for the first run, where that is not as long as ever."""
+        asked_at_s, wait_s = self._clock.now_s(), self._wait_s if wait_s is None else wait_s
         body: dict[str, Any] = {
             "worker": self._worker,
             "max": min(most, BATCH_MAX),
             "lease_s": self._lease_s,
-            "wait_s": self._wait_s,
+            "wait_s": wait_s,
         }
         if self._handlers is not None:
             body["handlers"] = list(self._handlers)
         try:
             # Not repeated: a lease whose answer was lost lapses, and asking again would take more runs.
-            answer = self._api.post(self._path, body, repeat=False, timeout_s=self._wait_s + 10.0)
+            answer = self._api.post(self._path, body, repeat=False, timeout_s=wait_s + 10.0)
             runs = entries_of(answer)
         except (ApiUnreachable, ApiRefused) as error:
             if isinstance(error, ApiRefused) and is_about_handlers(error):
@@ -260,7 +262,7 @@ class LeaseSource:
             self._clock.wait(self._stopping, PAUSE_AFTER_FAILURE_S)
             return []
         if not runs:  # as many as may have waited already: the rest of the wait is ours
-            self._clock.wait(self._stopping, min(int(answer.get("retry_after_s", 0)), self._wait_s))
+            self._clock.wait(self._stopping, min(int(answer.get("retry_after_s", 0)), wait_s))
             return []
         granted = []
         for run in runs:

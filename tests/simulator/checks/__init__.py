@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.attempts import AttemptChecks
 from tests.simulator.checks.audited import AuditChecks
 from tests.simulator.checks.audits import LedgerAuditChecks
+from tests.simulator.checks.backfills import BackfillChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.deadlines import DeadlineChecks
@@ -19,8 +20,11 @@ from tests.simulator.checks.duties import DutyChecks
 from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
+from tests.simulator.checks.lasts import LastChecks
 from tests.simulator.checks.ledger import LedgerChecks
 from tests.simulator.checks.overlaps import OverlapChecks
+from tests.simulator.checks.paused import PausedChecks
+from tests.simulator.checks.planned_by import PlannedByChecks
 from tests.simulator.checks.rows import RowChecks
 from tests.simulator.checks.sight import SightChecks
 from tests.simulator.checks.skips import SkipChecks
@@ -58,9 +62,13 @@ class Checks:
         self.slots = SlotChecks(world)
         self.skips = SkipChecks(world, self.told)
         self.overlaps = OverlapChecks(world)
+        self.backfills = BackfillChecks(world)
+        self.planned_by = PlannedByChecks(world)
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
+        self.paused = PausedChecks(world)
+        self.lasts = LastChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
         self.audited = AuditChecks()
@@ -91,6 +99,7 @@ class Checks:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
+                self.lasts.changed(process, before, after)
                 self.slots.job_changed(before, after)
             elif table is PASSES:
                 self.sight.row_changed(process, after)
@@ -102,6 +111,8 @@ class Checks:
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
         self.overlaps.settled(process, changes)
+        self.backfills.settled(process, changes)
+        self.planned_by.settled(process, changes)
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)
         self.sight.settled(process, changes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.simulator.rollouts import work_as_planned
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.writes import Item
@@ -62,6 +63,7 @@ class AttemptChecks:
             if told.changes[job_id] or told.deletions[job_id] or job_id in self._world.garbled:
                 return None
             work = (self._world.tables.standing(JOBS, {"job_id": job_id}) or {}).get("work")
+            work = work_as_planned(self._world, work, run)
         if not isinstance(work, dict) or run.get("definition"):
             return None
         return dict(work.get("retry", {})) | {"unsafe": work.get("idempotency_class") == "unsafe"}

@@ -289,6 +289,10 @@ def _is_aside(unsent: Unsent, row: Item) -> bool:
         return False
     if kind == "pool" and unsent.pool not in ("", name):
         return False
+    if kind == "pause":
+        _, what, of = name.split("#")
+        if (what == "team" and team != of) or (what == "pool" and unsent.pool not in ("", of)):
+            return False
     if kind == "team":
         _, _, sk = unsent.ref.partition("|")
         at = f"{unsent.second:010d}#{shard}#{sk}"

@@ -77,6 +77,7 @@ class LagChecks:
     def started(self, ref: str, run: Item) -> None:
         """A first attempt has started: on time, but for what its seed's faults may cost it."""
         has_waited = run.get("slots") or run.get("put_off")  # perhaps for a slot; for the end of a freeze
+        has_waited = has_waited or self._world.checks.paused.may_cover(run)
         if not self._judged or run["attempt"] != 1 or has_waited:
             return
         since_ms = max(int(run["sk"][:10]) * SECOND_MS, run.get("created_at_ms", 0), run.get("released_at_ms", 0))

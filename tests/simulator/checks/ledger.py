@@ -41,6 +41,7 @@ _ALLOWED = frozenset(
         ("waiting", "cancelled"),
         ("dead", "waiting"),
         ("pending", "buffered"),
+        ("buffered", "buffered"),
         ("buffered", "pending"),
         ("buffered", "skipped"),
         ("buffered", "cancelled"),
@@ -296,6 +297,7 @@ class LedgerChecks:
         self._world.checks.lags.started(ref, after)
         self._world.checks.skips.started(process, ref, after)
         self._world.checks.freezes.started(process, ref, after)
+        self._world.checks.paused.started(process, ref, after)
 
     def _replaces_cancelled(self, before: Item | None, now: str) -> bool:
         """What a change or a deletion has given up may come back, if it never started; what somebody cancelled only in

@@ -9,6 +9,7 @@ from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
 from tests.simulator.places import next_pk
+from tests.simulator.rollouts import as_planned
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -78,7 +79,9 @@ class SkipChecks:
     def _check_skip(self, process: Process, job: Item, item: Item, *, is_first: bool) -> None:
         reason, job_id, scheduled_at_ms = str(item["reason"]), job["job_id"], item["scheduled_at_ms"]
         if reason not in _LATE_REASONS:
-            if reason.startswith("paused ") and not self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms):
+            is_paused = self._world.checks.paused.may_cover(item)
+            is_paused = is_paused or self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms)
+            if reason.startswith("paused ") and not is_paused:
                 raise Violation(
                     "every-end-recorded", f"{process.name} skipped {scheduled_at_ms} of {job_id} as paused: it is not"
                 )
@@ -86,8 +89,11 @@ class SkipChecks:
                 what = f"{process.name} skipped {scheduled_at_ms} of {job_id}, which nobody wants skipped"
                 raise Violation("every-end-recorded", what)
             return
+        job = as_planned(self._world, job, self._planned(job) if not is_first else item)
         if reason == "skipped_outage":
             self._outages[process, job_id] = process.earliest_ms()
+        if self._world.checks.paused.may_cover(item):
+            return  # what became of it by its policy depends on what was kept then
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
         why = why_skip_is_wrong(missed, reason, job["schedule"], is_first=is_first)
         if why is not None:
@@ -103,16 +109,12 @@ class SkipChecks:
         if before["status"] != "active" or after["status"] == "error":
             return
         fire_at_ms = before["next_fire_at_ms"]
-        second = fire_at_ms // SECOND_MS
-        place = {
-            "pk": next_pk(self._world, before),
-            "sk": f"{second:010d}#{before['team']}#{before['name']}#{passed_ms // SECOND_MS:010d}",
-        }
-        item = self._world.tables.standing(TIMERS, place)
-        if item is None or item["status"] != "pending":
+        item = self._planned(before)
+        if item is None or item["status"] != "pending" or self._world.checks.paused.may_cover(item):
             return
-        self._check_outage(process, before, after)
-        why = why_firing_is_wrong(self._missed(process, before, passed_ms, fire_at_ms), before["schedule"])
+        planned = as_planned(self._world, before, item)
+        self._check_outage(process, planned, after)
+        why = why_firing_is_wrong(self._missed(process, planned, passed_ms, fire_at_ms), before["schedule"])
         if why is not None:
             raise Violation(
                 "every-end-recorded",
@@ -120,13 +122,19 @@ class SkipChecks:
             )
         self._check_instant(process, before, passed_ms)
 
+    def _planned(self, job: Item) -> Item | None:
+        """The item of a job's next occurrence, by which what it skips with it is decided, too."""
+        second, nominal_s = job["next_fire_at_ms"] // SECOND_MS, job["next_scheduled_at_ms"] // SECOND_MS
+        sk = f"{second:010d}#{job['team']}#{job['name']}#{nominal_s:010d}"
+        return self._world.tables.standing(TIMERS, {"pk": next_pk(self._world, job), "sk": sk})
+
     def _check_outage(self, process: Process, before: Item, after: Item) -> None:
         """What was missed is told as missed to its end, in however many steps: behind a skip none of it fires, but for
         the newest under `latest` (F8)."""
         until_ms = self._outages.get((process, before["job_id"]), 0) - _PUNCTUAL_MS - _SLACK_MS
         policy = before.get("catch_up", {}).get("policy", "latest")
         last_ms = before["next_fire_at_ms"] if policy == "none" else after["next_fire_at_ms"]
-        if policy == "latest" and before.get("pauses"):
+        if policy == "latest" and _left_out(before):
             return  # a newer one may be paused
         if policy in ("none", "latest") and 0 < last_ms < until_ms:
             what = f"{process.name} fired {before['next_scheduled_at_ms']} of {before['job_id']} behind what it skipped"
@@ -155,5 +163,11 @@ class SkipChecks:
             job.get("scheduled_since_ms", 0),
             process.earliest_ms(),
             process.latest_ms(),
-            [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())],
+            _left_out(job),
         )
+
+
+def _left_out(job: Item) -> list[tuple[int, int]]:
+    """The spans of nominal time that somebody has paused, or told a job to skip."""
+    paused = [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())]
+    return paused + [(skip["at_ms"], skip["at_ms"] + 1) for skip in job.get("skips", ())]

@@ -9,8 +9,10 @@ from tests.simulator.planted import (
     chains,
     changes,
     creators,
+    defaults,
     leases,
     overlaps,
+    pauses,
     promises,
     reconciler,
     rows,
@@ -37,9 +39,11 @@ PLANTED = (
     *promises.BUGS,
     *watched.BUGS,
     *overlaps.BUGS,
+    *defaults.BUGS,
     *buffers.BUGS,
     *working.BUGS,
     *cells.BUGS,
+    *pauses.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

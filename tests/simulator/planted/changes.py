@@ -9,7 +9,7 @@ from typing import Any
 from tests.simulator.planted.bug import Bug, Patch, one_by_one, unconditional
 from tickwork.core.dispatch import chain
 from tickwork.core.jobs import changes as change_core
-from tickwork.core.jobs import occurrences
+from tickwork.core.jobs import occurrences, skips
 from tickwork.core.jobs.definitions import ACTIVE, Job
 from tickwork.core.ledger.tables import AUDIT
 from tickwork.core.ledger.writes import AllOf, Is, Put, Update, Write, all_of
@@ -67,7 +67,7 @@ def _pause_does_not_move_the_version() -> Sequence[Patch]:
 
 
 def _pause_is_ignored() -> Sequence[Patch]:
-    return [(chain, "pause_at", lambda *_: None)]
+    return [(skips, "skipping_at", lambda *_: None)]
 
 
 def _schedule_reaches_back() -> Sequence[Patch]:

@@ -55,6 +55,8 @@ def _prepared(stage: Stage, route: AnyRoute) -> tuple[str, object, dict[str, str
     path, body, query = request(stage, route, OWN)
     if route.name == "resume_job":
         stage.do("POST", f"/jobs/{stage.things[OWN]['job_id']}/pause", {"reason": "a release"})
+    if route.name == "resume_scope":
+        stage.do("POST", "/pauses", {"team": OWN, "reason": "a release"})
     if route.name == "unskip_occurrence":
         at = {"scheduled_at": stage.things[OWN]["next"], "reason": "the bank is closed"}
         stage.do("POST", f"/jobs/{stage.things[OWN]['job_id']}/skip", at)

@@ -433,6 +433,19 @@ def test_a_change_of_the_policy_says_what_it_waits_for_and_a_preview_what_holds(
     assert "buffered" not in api.call("GET", "/jobs/payments:rates")[1]
 
 
+def test_how_many_wait_and_how_long_goes_with_the_policy_that_has_several_wait(api: ApiUnderTest) -> None:
+    job = create_job(api, overlap="buffer_all", buffer_max=20, buffer_age_s=600)
+    assert (job["buffer_max"], job["buffer_age_s"]) == (20, 600)
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 1, "buffer_age_s": None})
+    assert (changed["buffer_max"], "buffer_age_s" in changed) == (20, False)
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 2, "overlap": "skip"})
+    assert "buffer_max" not in changed, "they go with the policy"
+    status, refused = api.call("PATCH", "/jobs/payments:rates", {"version": 3, "buffer_max": 5})
+    assert (status, refused["errors"][0]["field"]) == (422, "buffer_max")
+    _, changed = api.call("PATCH", "/jobs/payments:rates", {"version": 3, "overlap": "buffer_all"})
+    assert changed["buffer_max"] == 100, "as many as usual"
+
+
 @pytest.mark.parametrize(
     ("catch_up", "overlap", "is_told"),
     [

@@ -29,6 +29,14 @@ COMMANDS: dict[str, list[str]] = {
     "jobs create": [JOB, "--cron", "0 2 * * *", "--pool", "payments"],
     "jobs update": [JOB, "--lease", "90"],
     "jobs pause": [JOB, "--by", "ann", "--reason", ALL_AT_ONCE.replace("\x00", "").replace("\ud800", "")],
+    "backfills create": [
+        *(JOB, "--since", "2026-09-01T00:00:00Z", "--until", "2026-09-03T00:00:00Z", "--reason", "a bug", "--dry-run"),
+    ],
+    "backfills list": [JOB],
+    "backfills show": ["BACKFILL"],
+    "backfills pause": ["BACKFILL", "--reason", "x"],
+    "backfills resume": ["BACKFILL"],
+    "backfills cancel": ["BACKFILL", "--reason", "x", "--runs", "leave"],
     "jobs skip": ["NEXT", "--reason", "closed"],
     "jobs unskip": ["NEXT"],
     "jobs run": [JOB, "--reason", "late"],
@@ -79,6 +87,9 @@ COMMANDS: dict[str, list[str]] = {
     "pools show": ["hostile:own"],
     "pools share": ["hostile:own", "--with", "spare"],
     "pools delete": ["hostile:own"],
+    "pause": ["--team", "hostile", "--reason", "a release", "--until", "2099-12-01T00:00:00Z"],
+    "resume": ["--team", "spare", "--dry-run"],
+    "pauses": ["--team", "hostile"],
     "cells list": [],
     "cells place": ["side", "--team", "hostile", "--reason", "room"],
     "cells take-back": ["--team", "hostile"],
@@ -141,11 +152,15 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     for team in ("hostile", "spare"):
         client.call("PUT", f"/teams/{team}", {"contact": "ann", "routes": [{"kind": "email", "address": "a@b.org"}]})
     client.call("PUT", "/teams/hostile/pools/own", {})
+    for team in ("hostile", "spare"):
+        client.post("/pauses", {"team": team, "reason": "a release"})
     client.call("PUT", "/calendars/payments:days", {"dates": ["2026-12-25"]})
     content = tmp_path / "days.json"
     content.write_text('{"dates": ["2026-12-25"]}')
     key = client.post("/keys", {"team": "payments", "role": "viewer"})
     named = {"TIMER": timer["timer_id"], "FILE": str(content), "KEY": key["key_id"]}
+    past = {"since": "2026-09-01T00:00:00Z", "until": "2026-09-03T00:00:00Z", "reason": "a bug"}
+    named["BACKFILL"] = client.post(f"/jobs/{JOB}/backfills", past)["backfill_id"]
     named["NEXT"] = f"{JOB}@{job['next']['scheduled_at']}"
 
     def invoke(command: str, more: str = "") -> Result:

@@ -201,8 +201,8 @@ def test_every_field_of_a_job_has_an_option(tmp_path: Path) -> None:
         "5", "--idempotency-class", "unsafe", "--signed-off-by", "ann", "--why", "a fax", "--side-effect", "email",
         "--certificate", str(certificate), "--resource", "db=2", "--max-attempts", "3", "--tolerance", "0",
         "--exact-reason", "x", "--catch-up", "last", "--catch-up-last", "2",
-        "--secret-field", "card.number", "--start-within", "60", "--overlap", "skip",
-            "--defaults-version", "1",
+        "--lane", "P2", "--defaults-version", "1", "--secret-field", "card.number", "--start-within", "60",
+        "--overlap", "buffer_all", "--buffer-max", "5", "--buffer-age", "600",
     )  # fmt: skip
     assert found.keys() == JobIn.model_fields.keys() - {"team", "name"}
 

@@ -20,7 +20,7 @@ from tickwork.core.schedule import parse_schedule
 from tickwork.flows.dispatch.overlapping import Unheard, holdings
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
-from tickwork.flows.runs import cancelling, dead_letters
+from tickwork.flows.runs import asking, cancelling, dead_letters
 
 EVERY_S = 60
 
@@ -332,6 +332,27 @@ def test_what_an_older_version_has_fired_is_waited_for(world: World) -> None:
     assert skipped(world, world.until_due(job_id)) == held_by(second, "pending")
 
 
+def test_a_run_that_is_named_and_was_passed_is_read_once(world: World) -> None:
+    """It was replayed, and then an older version has fired: what the job has passed is looked for, with it among."""
+    job_id = job_of(world)
+    first = world.until_due(job_id)
+    dead(world, first)
+    order = dead_letters.Order("ops", "again", 10, world.clock.at_ms + 600_000)
+    assert dead_letters.replay_runs(world.ports, [first], order)[0].refusal == ""
+    unknown = Update(JOBS, {"job_id": job_id}, Anyway("as an older version leaves it"), remove=("held_through_ms",))
+    world.store.commit([unknown])
+    assert skipped(world, world.until_due(job_id)) == held_by(first, "waiting")
+
+
+def test_a_run_by_hand_is_waited_for_also_before_the_first_occurrence_and_after_allow(world: World) -> None:
+    job_id = job_of(world)
+    wanted = asking.Wanted(job_id, "ann", "to see it work")
+    by_hand = asking.ask_for_run(world.ports, wanted).key
+    changed_to(world, job_id, ALLOW)
+    changed_to(world, job_id, SKIP)
+    assert skipped(world, world.until_due(job_id)) == held_by(by_hand, "pending")
+
+
 def test_a_job_that_is_made_anew_waits_for_the_runs_of_the_one_before(world: World) -> None:
     job_id = job_of(world)
     first = world.until_due(job_id)
@@ -452,3 +473,15 @@ def test_an_old_run_is_waited_for_also_where_the_index_comes_in_short_pages(worl
     query_index = world.store.query_index
     world.store.query_index = lambda *which, **how: query_index(*which, **{**how, "limit": 1})  # type: ignore[method-assign]
     assert skipped(world, world.until_due(job_id)) == held_by(first, "pending")
+
+
+def test_a_replayed_run_that_the_job_names_and_the_index_shows_is_one(world: World) -> None:
+    job_id = job_of(world)
+    key = world.until_due(job_id)
+    dead(world, key)
+    dead_letters.replay_runs(world.ports, [key], dead_letters.Order("ops", "again", 1, world.clock.at_ms))
+    job = replace(registering.get_job(world.ports, job_id), held_through_ms=0)
+    assert [(one.key, one.life) for one in job.holders] == [(key, 1)]
+    holding = holdings(world.ports, [job])[job_id]
+    assert not isinstance(holding, Unheard)
+    assert [(one.key, one.life) for one in holding.holders] == [(key, 1)]

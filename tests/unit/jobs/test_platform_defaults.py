@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import FakeClock
+from tests.support.fakes import NOW_MS, FakeClock
 from tests.support.http import ApiUnderTest
 from tests.support.worlds import job_item, make_world, move
 from tests.unit.api.test_jobs_and_timers import complete, ready, start, windows
@@ -15,13 +15,16 @@ from tickwork.core.errors import Throttled
 from tickwork.core.jobs import defaults
 from tickwork.core.jobs.defaults import BEFORE, BUILT_IN, DEFAULTS, Version, part_of
 from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TEAMS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Update
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.jobs import rolling_out
 from tickwork.flows.ledger import platform_defaults
-from tickwork.flows.ledger.platform_defaults import KEY, TRUSTED_MS
+from tickwork.flows.ledger.platform_defaults import KEY
+from tickwork.flows.ledger.remembered import TRUSTED_MS
 from tickwork.ports import Ports
 
 JOB: dict[str, Any] = {
@@ -603,3 +606,118 @@ def test_the_small_world_of_scenarios_notes_no_version_where_none_is_rolled_out(
     create_job(ports, every(10))
     move(ports, 10)
     assert job_item(tables)["defaults_base"] == 1
+
+
+# --- what waits -------------------------------------------------------------------------------------------------
+
+
+def buffering(api: ApiUnderTest, ports: Ports) -> None:
+    """A job whose second occurrence waits for the first, by a version that has one wait."""
+    create(api, tolerance_s=0, exact_reason="x")
+    standing = rolling_out.read_defaults(ports)
+    rolling_out.publish(ports, standing.edition, Version(overlap="buffer_one"), "ops", "a try")
+    roll_out(api)
+    later(ports, 600)
+    windows(ports)
+    later(ports, 600)
+    windows(ports)
+    assert [item["status"] for item in occurrences(ports)] == ["pending", "buffered", "pending"]
+
+
+def test_what_waits_goes_on_waiting_when_the_defaults_would_skip_it_by_now(api: ApiUnderTest, ports: Ports) -> None:
+    buffering(api, ports)
+    roll_out(api, percent=0)
+    later(ports, 120)
+    windows(ports)
+    assert occurrences(ports)[1]["status"] == "buffered"
+    (first,) = ready(ports)
+    complete(api, first["ref"], start(api, first)["token"])
+    assert len(ready(ports)) == 2, "and is let go when its job is free"
+
+
+def test_nobody_need_wait_any_more_when_the_defaults_allow_both(api: ApiUnderTest, ports: Ports) -> None:
+    buffering(api, ports)
+    publish(api, overlap="allow")
+    roll_out(api, 3)
+    later(ports, 60)
+    windows(ports)
+    assert occurrences(ports)[1]["status"] == "pending"
+    assert len(ready(ports)) == 2
+
+
+# --- found by planting bugs -------------------------------------------------------------------------------------
+
+
+def test_a_percentage_covers_just_so_many_parts_of_a_hundred() -> None:
+    part = part_of("payments:rates")
+    assert not Version(percent=part).covers("payments:rates", "payments")
+    assert Version(percent=part + 1).covers("payments:rates", "payments")
+
+
+def test_the_way_back_comes_before_an_outage_is_over_and_what_was_planned_keeps_its_catch_up(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    create(api, tolerance_s=0, exact_reason="x", overlap="allow")
+    publish(api, catch_up={"policy": "none"})
+    roll_out(api)
+    later(ports, 600)
+    windows(ports)
+    roll_out(api, percent=0)
+    later(ports, 900)
+    for _ in range(3):
+        windows(ports)
+    statuses = [(item["status"], item.get("defaults")) for item in occurrences(ports)]
+    assert statuses == [("pending", None), ("skipped", 2), ("pending", None)], "missed, and none is made up for"
+
+
+def test_a_retry_policy_of_its_own_counts_whatever_an_occurrence_was_planned_by(
+    api: ApiUnderTest, ports: Ports
+) -> None:
+    create(api, tolerance_s=0, exact_reason="x", overlap="allow", retry_policy={"max_attempts": 7})
+    publish(api, retry_policy={"max_attempts": 1}, catch_up={"policy": "all"})
+    roll_out(api)
+    for _ in range(2):
+        later(ports, 600)
+        windows(ports)
+    assert occurrences(ports)[1]["defaults"] == 2
+    message = ready(ports)[-1]
+    assert complete(api, message["ref"], start(api, message)["token"], "failed", "no")["status"] == "waiting"
+
+
+def test_what_an_occurrence_does_that_says_no_version_is_what_its_job_was_registered_with() -> None:
+    job = Job("payments", "rates", HOURLY, Work("p", "h"), 300, overlap="skip", defaults_base=1)
+    document = replace(DEFAULTS, versions=(*DEFAULTS.versions, Version(retry=RetryPolicy(2))))
+    ports, _ = make_world()
+    run = Run(LedgerKey("main", 0, NOW_MS, "payments", "rates", NOW_MS))
+    assert platform_defaults.work_by(ports, defaults.by_version(document, job, 2), run).retry == RetryPolicy()
+
+
+def test_the_audit_tells_of_no_policy_that_nobody_has_changed(api: ApiUnderTest) -> None:
+    create(api)
+    publish(api)
+    roll_out(api)
+    api.call("PATCH", "/jobs/payments:rates", {"version": 1, "lease_s": 90})
+    _, page = api.call("GET", "/audit", team="payments", object="job:rates")
+    assert [one["field"] for one in page["entries"][0]["changes"]] == ["lease_s"]
+
+
+def test_a_replay_goes_by_what_is_in_force(api: ApiUnderTest, ports: Ports) -> None:
+    create(api, tolerance_s=0, exact_reason="x", retry_policy={"max_attempts": 1})
+    later(ports, 600)
+    windows(ports)
+    dead = ready(ports)[-1]
+    complete(api, dead["ref"], start(api, dead)["token"], "failed", "no")
+    later(ports, 600)
+    windows(ports)
+    start(api, ready(ports)[-1], "claim-0005")  # it runs, and holds the job
+    assert refusal(api) == "held"
+    publish(api, overlap="allow")
+    roll_out(api)
+    assert refusal(api) is None
+
+
+def refusal(api: ApiUnderTest) -> str | None:
+    """Why the one dead letter is not replayed; None when it is."""
+    _, answer = api.call("POST", "/dead-letters:replay", {"team": "payments", "filter": {}, "reason": "mended"})
+    (run,) = answer["runs"]
+    return None if run["replayed"] else str(run["reason"])

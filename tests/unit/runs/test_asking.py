@@ -563,3 +563,31 @@ def test_a_job_item_of_another_version_keeps_what_it_says(world: World) -> None:
     assert after is not None
     assert {name: after[name] for name in before} == before
     assert after.keys() - before.keys() == {"holders"}
+
+
+def test_a_job_that_is_made_anew_waits_for_a_run_that_its_predecessor_was_asked_for(world: World) -> None:
+    job_id = job_of(world, SKIP)
+    key = run_now(world, job_id)
+    world.must_start(key, lease_s=300)
+    registering.delete_job(world.ports, job_id)
+    assert job_of(world, SKIP) == job_id
+    scheduled = world.until_due(job_id)
+    assert (world.run(scheduled).status, world.run(scheduled).held_by) == ("skipped", held_by_running(key))
+
+
+def held_by_running(key: LedgerKey) -> dict[str, str]:
+    return {"run_id": key.run_id, "occurrence": key.occurrence, "status": "running"}
+
+
+def test_one_that_is_replayed_under_allow_is_named_and_found_and_is_one_all_the_same(world: World) -> None:
+    job_id = job_of(world)
+    world.until_due(job_id)
+    key = run_now(world, job_id)
+    world.fail(key, world.must_start(key).token, permanent=True)
+    order = dead_letters.Order("ops", "again", 10, world.clock.at_ms + SECOND_MS)
+    (replayed,) = dead_letters.replay_runs(world.ports, [key], order)
+    assert not replayed.refusal
+    run_now(world, job_id)  # names what is alive of those before
+    changed_to(world, job_id, SKIP)
+    scheduled = world.until_due(job_id)
+    assert world.run(scheduled).status == "skipped"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from tests.support.runs_world import Crash, World
 
-from tickwork.core.errors import Throttled
+from tickwork.core.errors import OutcomeUnknown, Throttled
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import RESOURCES, TIMERS
 from tickwork.core.ledger.work import Resource, RetryPolicy
-from tickwork.core.ledger.writes import Anyway, Item, Put
+from tickwork.core.ledger.writes import Anyway, Committed, Item, Put, Refused, Write
 from tickwork.core.runs.attempts import Declined
 from tickwork.core.runs.endings import release, retry_key
 from tickwork.flows.runs import worker_calls
@@ -123,6 +123,29 @@ def test_the_retry_of_a_holder_is_sent_also_when_the_service_is_busy_after_its_e
     world.must_start(second)
     assert world.run(first).status == lifecycle.WAITING
     assert [body["ref"] for body in world.outbox.bodies("ready-default") if body["attempt"] == 2] == [first.ref]
+
+
+def test_the_retry_of_a_holder_has_its_tick_also_where_the_reply_to_its_end_was_lost(world: World) -> None:
+    """The repeated write is refused by what the first one wrote: nobody else has ended it."""
+    only = Resource("printer", 1)
+    first, second = (tagged(world, only, retry=RetryPolicy(3, 5)) for _ in range(2))
+    world.must_start(first)
+    world.scan()
+    world.after(61)
+    right, lost = world.store.commit, []
+
+    def lossy(writes: Sequence[Write]) -> Committed | Refused:
+        done = right(writes)
+        if not lost and any(isinstance(write, Put) and "run_ref" in write.item for write in writes):
+            lost.append(done)
+            raise OutcomeUnknown("the reply was lost")
+        return done
+
+    world.store.commit = lossy  # type: ignore[method-assign]
+    world.must_start(second)
+    assert len(lost) == 1
+    due = world.run(first).retry_at_ms // 1_000
+    assert due in [tick["second"] for tick in world.outbox.bodies("ticks")]
 
 
 def test_a_lapsed_attempt_that_is_reclaimed_passes_its_slot_on_to_the_next(world: World) -> None:

@@ -21,7 +21,7 @@ class PlacementShown(TypedDict):
     """Where what is written anew of somebody lies."""
 
     of: str
-    """`team:name`, or `all`: everybody who has none of his own."""
+    """`team:name`, `lane:P2`, or `all`: everything that has none of its own."""
     cell: str | None
     """null: it was taken back."""
     before: str | None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from tickwork.api.fields import Body, Query
+
+type Lane = Literal["P0", "P1", "P2"]
 
 
 class PlacementIn(Body):
@@ -16,7 +18,21 @@ class PlacementIn(Body):
     reason: Annotated[str, Field(max_length=200)] = ""
 
 
+class AllPlacementIn(PlacementIn):
+    """The same of all, or of one lane."""
+
+    lane: Lane | None = None
+    """Of what is in this lane alone; left out: of all."""
+
+
 class TakenBackQuery(Query):
     """Why it is taken back."""
 
     reason: Annotated[str, Field(max_length=200)] = ""
+
+
+class AllTakenBackQuery(TakenBackQuery):
+    """The same of all, or of one lane."""
+
+    lane: Lane | None = None
+    """The lane's placement; left out: that of all."""

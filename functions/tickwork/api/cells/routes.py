@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from tickwork.api.cells.answers import CellsShown, PlacementShown
-from tickwork.api.cells.bodies import PlacementIn, TakenBackQuery
+from tickwork.api.cells.bodies import AllPlacementIn, AllTakenBackQuery, PlacementIn, TakenBackQuery
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import iso_ms
-from tickwork.core.ledger.cells import ALL, Placement, of_team
+from tickwork.core.ledger.cells import ALL, Placement, of_lane, of_team
+from tickwork.core.ledger.lanes import LANES
 from tickwork.flows.access import placements
 
 
 def list_cells(call: Call[NoBody, NoQuery]) -> tuple[int, CellsShown]:
-    """The cells of the environment, the home cell first, and the placements in force: to a team, its own and all's."""
+    """The cells of the environment, the home cell first, and the placements in force: to a team not those of others."""
     layout = call.ports.layout
     placed = placements.list_placements(call.ports)
     if call.actor.is_walled:
-        own = {ALL, *map(of_team, call.actor.teams)}
+        own = {ALL, *map(of_lane, LANES), *map(of_team, call.actor.teams)}
         placed = [one for one in placed if one.of in own]
     return 200, {
         "cells": [
@@ -42,24 +43,27 @@ def delete_team_placement(call: Call[NoBody, TakenBackQuery]) -> tuple[int, Plac
     return _take_back(call, of_team(call.path["team"]))
 
 
-def put_placement(call: Call[PlacementIn, NoQuery]) -> tuple[int, PlacementShown]:
-    """Have what is written anew of every team that has no placement of its own lie in a cell from now on.
+def put_placement(call: Call[AllPlacementIn, NoQuery]) -> tuple[int, PlacementShown]:
+    """Have all that is written anew, or all of a lane, lie in a cell from now on, but what is placed by its team.
 
-    So a cell of other numbers takes the place of the one before it. Again is a no-op.
+    A lane's placement goes before that of all. So bulk gets slices of its own; and a cell of other numbers takes the
+    place of the one before it. Again is a no-op.
     """
-    return _place(call, ALL)
+    return _place(call, of_lane(call.body.lane) if call.body.lane else ALL)
 
 
-def delete_placement(call: Call[NoBody, TakenBackQuery]) -> tuple[int, PlacementShown]:
-    """Take that back: what is written anew lies in the home cell. Again is a no-op."""
-    return _take_back(call, ALL)
+def delete_placement(call: Call[NoBody, AllTakenBackQuery]) -> tuple[int, PlacementShown]:
+    """Take that back: what is written anew lies where it would without. Again is a no-op."""
+    return _take_back(call, of_lane(call.query.lane) if call.query.lane else ALL)
 
 
-def _place(call: Call[PlacementIn, NoQuery], of: str) -> tuple[int, PlacementShown]:
+def _place(call: Call[AllPlacementIn, NoQuery] | Call[PlacementIn, NoQuery], of: str) -> tuple[int, PlacementShown]:
     return 200, _view(placements.place(call.ports, of, call.body.cell, call.actor, call.body.reason))
 
 
-def _take_back(call: Call[NoBody, TakenBackQuery], of: str) -> tuple[int, PlacementShown]:
+def _take_back(
+    call: Call[NoBody, AllTakenBackQuery] | Call[NoBody, TakenBackQuery], of: str
+) -> tuple[int, PlacementShown]:
     return 200, _view(placements.take_back(call.ports, of, call.actor, call.query.reason))
 
 
@@ -75,12 +79,10 @@ def _view(placed: Placement) -> PlacementShown:
 
 
 _AT = (PathPart("team", "A team by its name", "payments", lambda text, _: check_slug(text, "team")),)
-_GIVEN, _BACK = (PlacementIn, NoQuery, PlacementShown), (NoBody, TakenBackQuery, PlacementShown)
-
 ROUTES = (
     Route("GET", "/cells", list_cells, NoBody, NoQuery, CellsShown),
-    Route("PUT", "/placement", put_placement, *_GIVEN),
-    Route("DELETE", "/placement", delete_placement, *_BACK),
-    Route("PUT", "/teams/{team}/placement", put_team_placement, *_GIVEN, at=_AT),
-    Route("DELETE", "/teams/{team}/placement", delete_team_placement, *_BACK, at=_AT),
+    Route("PUT", "/placement", put_placement, AllPlacementIn, NoQuery, PlacementShown),
+    Route("DELETE", "/placement", delete_placement, NoBody, AllTakenBackQuery, PlacementShown),
+    Route("PUT", "/teams/{team}/placement", put_team_placement, PlacementIn, NoQuery, PlacementShown, at=_AT),
+    Route("DELETE", "/teams/{team}/placement", delete_team_placement, NoBody, TakenBackQuery, PlacementShown, at=_AT),
 )

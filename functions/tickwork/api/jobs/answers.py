@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment, Second
+from tickwork.api.paused_view import ScopePauseShown
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
@@ -84,7 +85,11 @@ class JobShown(WorkShown):
     exact_reason: NotRequired[str]
     catch_up: CatchUpShown
     overlap: str
-    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow` or `buffer_one`."""
+    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow`, `buffer_one` or
+    `buffer_all`."""
+    buffer_max: NotRequired[int]
+    buffer_age_s: NotRequired[int]
+    """With `buffer_all`: how many wait at most, and how long."""
     buffered: NotRequired[BufferedShown]
     policies: PoliciesShown
     """What is shown of each is in force from the occurrence on that is planned next."""
@@ -94,6 +99,8 @@ class JobShown(WorkShown):
     next: NextShown | None
     last: LastShown | None
     pauses: NotRequired[list[PauseShown]]
+    paused_by: NotRequired[list[ScopePauseShown]]
+    """The pauses in force of its team, of its pool, or of everything."""
     skips: NotRequired[list[SkipShown]]
     reason: NotRequired[str]
     """Why it is not active."""

@@ -11,6 +11,7 @@ from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
 from tickwork.core.jobs.defaults import VERSIONS_MAX
+from tickwork.core.jobs.overlap import BUFFERED_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
 
 
@@ -32,9 +33,14 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
-    overlap: Literal["skip", "allow", "buffer_one"] | None = None
+    overlap: Literal["skip", "allow", "buffer_one", "buffer_all"] | None = None
     """When one is due while another run has not ended: `skip` it (default of recurring jobs), `allow` both, or
-    `buffer_one`: keep the first back until that has ended, and skip those after it."""
+    `buffer_one`: keep the first back until that has ended, and skip those after it. `buffer_all` keeps back as many as
+    `buffer_max` says, and lets them go one after the other."""
+    buffer_max: int | None = Field(default=None, ge=0, le=BUFFERED_MAX)
+    """With `buffer_all`: how many are kept back at most, those beyond are skipped; 0: 100."""
+    buffer_age_s: int | None = Field(default=None, ge=0, le=PERIOD_S_MAX)
+    """With `buffer_all`: what has waited for longer is skipped; 0: no bound."""
     defaults_version: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
     """Which version of the platform's defaults it goes by in what it does not say; when left out, the one that is
     rolled out for it."""
@@ -51,6 +57,7 @@ class JobChangeIn(Body):
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
     payload: Any = Field(default=None, repr=False)
+    lane: Any = None
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
     max_duration_s: Any = None
@@ -65,6 +72,8 @@ class JobChangeIn(Body):
     exact_reason: Any = None
     catch_up: dict[str, Any] | None = None
     overlap: Any = None
+    buffer_max: Any = None
+    buffer_age_s: Any = None
     defaults_version: Any = None
 
     def given(self) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from tickwork.core.jobs.defaults import (
     with_policies,
 )
 from tickwork.core.jobs.definitions import CatchUp, Job
+from tickwork.core.jobs.overlap import BUFFER_ALL
 from tickwork.core.ledger.work import Work
 from tickwork.core.schedule import (
     Schedule,
@@ -111,6 +112,10 @@ PLAIN = tuple(
 """Fields of a job that a request gives as they are. A new one needs no more than the definition and the model."""
 
 
+OF_BUFFERS = ("buffer_max", "buffer_age_s")
+"""What says how many wait, and how long, goes with the one policy that has several wait."""
+
+
 def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work, said: Collection[str], base: int = BUILT_IN) -> NewJob:
     """`spec`: the schedule's normal form. It need not be one of this version where the tolerance is given. `said`: the
     policies that are its own; of the others it has those of the defaults' version `base`."""
@@ -122,6 +127,12 @@ def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work, said: Collection[s
             "a cron job with tolerance 0 adds to the herd at its minute",
             field="exact_reason",
             remedy="say why it must be exact, or leave tolerance_s out",
+        )
+    if body.overlap != BUFFER_ALL and (alone := next((name for name in OF_BUFFERS if getattr(body, name)), None)):
+        raise InvalidField(
+            f"{alone} goes with overlap 'buffer_all'",
+            field=alone,
+            remedy="say overlap 'buffer_all', or leave it out",
         )
     given = {name: value for name in PLAIN if (value := getattr(body, name)) is not None}
     given.setdefault("overlap", overlap_by(DEFAULTS.versions[min(base, BUILT_IN)], spec))
@@ -227,6 +238,7 @@ def _as_body(job: Job) -> dict[str, Any]:
         body.pop(kept_apart, None)
     body |= {"schedule": dict(job.schedule), "catch_up": catch_up_shown(job.catch_up)}
     plain = {name: value for name in PLAIN if (value := getattr(job, name)) != ""}
+    plain = {name: value for name, value in plain.items() if value or name not in OF_BUFFERS}
     if job.defaults_pin is not None:
         plain["defaults_version"] = job.defaults_pin
     for name in following(job, job.defaults_base) & {TOLERANCE, OVERLAP}:  # it follows the schedule, too
@@ -243,6 +255,8 @@ def _merged(body: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
             merged[name] = {part: one for part, one in (merged[name] | value).items() if one is not None}
         else:
             merged[name] = value
+    if merged.get("overlap") != BUFFER_ALL:  # they go with the policy, unless the change names them
+        merged = {name: value for name, value in merged.items() if name not in OF_BUFFERS or name in given}
     if given.get("catch_up") and given["catch_up"].get("policy", "last") != "last" and "last" not in given["catch_up"]:
         merged["catch_up"].pop("last", None)
     return merged

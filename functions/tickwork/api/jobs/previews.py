@@ -11,9 +11,10 @@ from typing import cast
 
 from tickwork.api.jobs.answers import OccurrenceShown, PreviewAnswer
 from tickwork.core.access.actors import PLATFORM_TEAM, Actor
-from tickwork.core.instants import SECOND_MS, iso
+from tickwork.core.instants import SECOND_MS, iso, parse_iso
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.occurrences import fire_time_ms
+from tickwork.core.jobs.pauses import kept_at
 from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.schedule import Calendar, Schedule, describe, occurrences, warnings_of
 from tickwork.core.schedule.shown.preview import as_rows
@@ -47,9 +48,22 @@ def start_by(job: Job, schedule: Schedule, scheduled_at_ms: int) -> str | None:
     return iso(fire_time_ms(job, schedule, scheduled_at_ms) + within_ms) if within_ms else None
 
 
+def noted(shown: PreviewAnswer, job: Job, schedule: Schedule, held: str | None) -> PreviewAnswer:
+    """A preview of a job, with why an occurrence will not run, or may not (`held`), and by when it has to start."""
+    for row in shown["occurrences"]:
+        at_ms = parse_iso(row["scheduled_at"])
+        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms) or held))) or None
+        if (deadline := start_by(job, schedule, at_ms)) is not None:
+            row["start_by"] = deadline
+    return shown
+
+
 def why_not(job: Job, scheduled_at_ms: int) -> str:
     """Why a coming occurrence will not run; empty when it will."""
     if scheduled_at_ms in job.cancelled:
         return "will not run: it is cancelled"
     left_out = left_out_at(job.pauses, job.skips, scheduled_at_ms)
-    return "" if left_out is None else f"will be skipped: {left_out.skip_reason}"
+    if left_out is not None:
+        return f"will be skipped: {left_out.skip_reason}"
+    kept = kept_at(job.pauses, scheduled_at_ms)
+    return "" if kept is None else f"waits for the end of a pause, as {kept.at_resume}: {kept.skip_reason}"

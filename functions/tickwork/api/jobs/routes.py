@@ -29,9 +29,10 @@ from tickwork.api.jobs.bodies import (
     ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out, new_job, schedule_again, without_masks
-from tickwork.api.jobs.previews import calendars_of, preview, start_by, why_not
+from tickwork.api.jobs.previews import calendars_of, noted, preview
 from tickwork.api.jobs.views import job_view
 from tickwork.api.masks import sees_payloads
+from tickwork.api.paused_view import paused_over, pauses_over
 from tickwork.api.places import fields_under
 from tickwork.api.routing import JOB_ID, Call, Route
 from tickwork.api.runs.answers import RunsPage
@@ -48,7 +49,7 @@ from tickwork.core.errors import (
     VersionConflict,
 )
 from tickwork.core.ids import check_slug, job_id_of, split_job_id
-from tickwork.core.instants import iso_ms, parse_iso
+from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import resumed
 from tickwork.core.jobs.surprises import warnings_of_policies
@@ -211,15 +212,11 @@ def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]
     job = as_seen(call.ports, registering.get_job(call.ports, call.path["job_id"]))
     after_ms = call.ports.clock.now_ms() if call.query.after is None else call.query.after
     schedule = schedule_from_spec(job.schedule)
-    job = replace(job, calendars=calendars_of(call.ports, call.actor, schedule, job.team))
+    calendars = calendars_of(call.ports, call.actor, schedule, job.team)
+    job = paused_over(call.ports, job).applied_to(replace(job, calendars=calendars))
     shown = preview(schedule, job.calendars, after_ms, call.query.count)
     held = overlaps.may_be_held_up(call.ports, job)
-    for row in shown["occurrences"]:
-        at_ms = parse_iso(row["scheduled_at"])
-        row["note"] = "; ".join(filter(None, (row["note"], why_not(job, at_ms) or held))) or None
-        if (deadline := start_by(job, schedule, at_ms)) is not None:
-            row["start_by"] = deadline
-    return 200, shown
+    return 200, noted(shown, job, schedule, held)
 
 
 def job_runs(call: Call[NoBody, JobRunsQuery]) -> tuple[int, RunsPage]:
@@ -248,7 +245,8 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
 
 def _view(call: Call[Any, Any], job: Job) -> JobShown:
     job = as_seen(call.ports, job)
-    return job_view(job, call.ports.clock.now_ms(), sees_payload=sees_payloads(call.ports, call.actor, job.team))
+    over, sees = pauses_over(call.ports, job), sees_payloads(call.ports, call.actor, job.team)
+    return job_view(job, call.ports.clock.now_ms(), sees_payload=sees, over=over)
 
 
 def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast, get_type_hints
 
 from tickwork.api.jobs.answers import (
@@ -14,9 +15,11 @@ from tickwork.api.jobs.answers import (
     SkipShown,
 )
 from tickwork.api.masks import work_view
+from tickwork.api.paused_view import ScopePauseShown
 from tickwork.core.instants import SECOND_MS, iso, iso_ms
 from tickwork.core.jobs.defaults import POLICIES, following
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Definition, Job
+from tickwork.core.jobs.overlap import BUFFER_ALL
 from tickwork.core.jobs.pauses import Pause, pause_in_force
 from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger.items import without_defaults
@@ -30,9 +33,9 @@ TEXTS = tuple(
 """Texts of a definition that are shown where they are given: a new one needs no line here."""
 
 
-def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
-    """A job as it stands now."""
-    is_paused = job.status == ACTIVE and pause_in_force(job.pauses, now_ms) is not None
+def job_view(job: Job, now_ms: int, *, sees_payload: bool, over: Sequence[ScopePauseShown] = ()) -> JobShown:
+    """A job as it stands now. `over`: the pauses of what it lies in."""
+    is_paused = job.status == ACTIVE and (bool(over) or pause_in_force(job.pauses, now_ms) is not None)
     # By a cast, for a type checker lets no TypedDict be unpacked into one with more fields.
     view = cast(
         "JobShown",
@@ -57,10 +60,21 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool) -> JobShown:
         view["defaults_version"] = job.defaults_pin
     if job.pauses:
         view["pauses"] = [_pause(pause) for pause in job.pauses]
+    if over and job.status == ACTIVE:
+        view["paused_by"] = list(over)
+        # Among its own too: clients of before look there for why a job is paused.
+        shown: list[PauseShown] = [
+            {"by": one["by"], "reason": one["reason"], "from": one["from"], "until": one["until"]} for one in over
+        ]
+        view["pauses"] = view.get("pauses", []) + shown
     if job.skips:
         view["skips"] = [_skip(skip) for skip in job.skips]
     if job.reason:
         view["reason"] = job.reason
+    if job.overlap == BUFFER_ALL:
+        view["buffer_max"] = job.buffered_max
+        if job.buffer_age_s:
+            view["buffer_age_s"] = job.buffer_age_s
     if job.buffer is not None:
         first, count = job.buffer.first, job.buffer.count
         view["buffered"] = {"run_id": first.run_id, "scheduled_at": iso(first.scheduled_at_ms), "count": count}

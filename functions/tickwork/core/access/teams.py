@@ -18,7 +18,7 @@ from tickwork.core.ledger.items import Record, always
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Absent, AllOf, AnyOf, Below, Condition, Delete, Is, Item, Missing, Put, Update
 
-REGISTERED, SEEN, RULES = "@teams", "@seen", "@rules"
+REGISTERED, SEEN, RULES, PAUSES = "@teams", "@seen", "@rules", "@pauses"
 """Partitions of the table `teams`. No cell can be called so."""
 UNKNOWN_REFUSED: Item = {"cell": RULES, "team": "unknown-teams-refused"}
 """The item that is there while what teams create that are not registered is refused."""

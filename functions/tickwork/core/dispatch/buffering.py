@@ -33,7 +33,9 @@ def put_behind(job: Job, due: LedgerKey, by: HeldBy | None, now_ms: int) -> tupl
     waits = Update(TIMERS, due.as_item(), Is("status", lifecycle.PENDING), set={"status": status, **why})
     if job.buffer is None:
         return Buffer(due, due), (waits, look_at(due, now_ms))
-    behind = Update(TIMERS, job.buffer.last.as_item(), Is("status", status), set={"behind": due.ref})
+    # Of one that was cancelled while it waits, too: it is stepped over when its turn comes, and says who is next.
+    known = Is("job_id", job.job_id)
+    behind = Update(TIMERS, job.buffer.last.as_item(), known, set={"behind": due.ref})
     return replace(job.buffer, last=due, count=job.buffer.count + 1), (waits, behind)
 
 

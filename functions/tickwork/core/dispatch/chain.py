@@ -14,8 +14,8 @@ from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
-from tickwork.core.jobs.overlap import HOLDERS_MAX, OVERLAP, Holder, Holding
-from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_FULL, HELD_UP, HOLDERS_MAX, OVERLAP, Holder, Holding
+from tickwork.core.jobs.pauses import LATEST, Pause, is_over, kept_at
 from tickwork.core.jobs.skips import ahead as skips_ahead
 from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
@@ -89,7 +89,7 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | 
             if reason is None and _held_up(job, holding) is not None:
                 if is_room(job):
                     break
-                reason = OVERLAP
+                reason = BUFFER_FULL if job.overlap == BUFFER_ALL else OVERLAP
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
@@ -110,7 +110,7 @@ def _held_up(job: Job, holding: Holding | None) -> HeldBy | None:
 
 def is_room(job: Job) -> bool:
     """Whether one more may wait until the job is free."""
-    return (job.buffer.count if job.buffer is not None else 0) < overlap.BUFFERED_MAX.get(job.overlap, 0)
+    return (job.buffer.count if job.buffer is not None else 0) < job.buffered_max
 
 
 def _is_missed(due: Next, now_ms: int) -> bool:
@@ -120,6 +120,9 @@ def _is_missed(due: Next, now_ms: int) -> bool:
 def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bool) -> str | None:
     """A bound on lateness is the job's own, and holds outage or not. `none` is about what was missed: an occurrence
     that is punctual fires, also behind others that were missed."""
+    kept = kept_at(job.pauses, missed.scheduled_at_ms)
+    if kept is not None:  # it is late because it had to wait, and what becomes of it was said then
+        return _why_skip_kept(job, kept, missed, now_ms, shards)
     policy: CatchUp = job.catch_up
     late_ms = now_ms - missed.fire_at_ms
     if policy.max_lateness_s and late_ms > policy.max_lateness_s * SECOND_MS:
@@ -130,6 +133,16 @@ def _why_skip(job: Job, missed: Next, now_ms: int, shards: int, *, is_outage: bo
         return SKIPPED_OUTAGE if late_ms > PUNCTUAL_MS else None
     newest = 1 if policy.policy == "latest" else policy.last
     return SKIPPED_OUTAGE if _has_due_successors(job, missed, newest, now_ms, shards) else None
+
+
+def _why_skip_kept(job: Job, kept: Pause, waiting: Next, now_ms: int, shards: int) -> str | None:
+    """Of what a pause has kept for its end. While it lasts nobody knows which is the newest: who fires then, without
+    the right of a lease, fires; its start waits."""
+    if kept.at_resume != LATEST or not is_over(kept, now_ms):
+        return None
+    successor = _following_unpaused(job, waiting, shards)
+    is_newest = successor is None or successor.scheduled_at_ms >= kept.until_ms
+    return None if is_newest else kept.skip_reason
 
 
 def _has_due_successors(job: Job, missed: Next, count: int, now_ms: int, shards: int) -> bool:
@@ -202,7 +215,7 @@ def _holders_after(due: LedgerKey, step: Step, passed_ms: int) -> Item:
 def _held_by(job: Job, step: Step, skipped: Skipped) -> Item:
     """Beside the reason, which run it was that held the job."""
     by = _held_up(job, step.holding)
-    return {"held_by": dict(by)} if by is not None and skipped.reason == OVERLAP else {}
+    return {"held_by": dict(by)} if by is not None and skipped.reason in HELD_UP else {}
 
 
 def take_holder(job: Job, run: Run) -> Write:

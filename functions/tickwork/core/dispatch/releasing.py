@@ -15,8 +15,8 @@ from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import DELETED, Job
-from tickwork.core.jobs.overlap import BUFFER_NAMES, BUFFERED_MAX, OVERLAP, Buffer, Holder, Holding
-from tickwork.core.jobs.pauses import pause_at
+from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_NAMES, OVERLAP, WAITED_TOO_LONG, Buffer, Holder, Holding
+from tickwork.core.jobs.pauses import skipping_at
 from tickwork.core.ledger import deadlines, lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.pending import end_buffered
@@ -45,7 +45,7 @@ def head_of(job: Job, run: Run | None, holding: Holding | None, now_ms: int) -> 
         return Head(FORGET)
     if job.status == DELETED:
         return Head(DROP, lifecycle.CANCEL, "the job was deleted")
-    if not job.may_overlap and not BUFFERED_MAX[job.overlap]:
+    if not job.may_overlap and not job.buffered_max:
         return Head(DROP, lifecycle.SKIP, OVERLAP)
     if why := _too_late(job, run, now_ms):
         return Head(DROP, lifecycle.SKIP, why)
@@ -60,12 +60,14 @@ def _too_late(job: Job, run: Run, now_ms: int) -> str:
     bound_s = job.catch_up.max_lateness_s
     if bound_s and now_ms - run.key.fire_at_ms > bound_s * SECOND_MS:
         return TOO_LATE
+    if job.overlap == BUFFER_ALL and job.buffer_age_s and now_ms - run.key.fire_at_ms > job.buffer_age_s * SECOND_MS:
+        return WAITED_TOO_LONG
     return deadlines.why_too_late(run) if deadlines.is_too_late(run, now_ms) else ""
 
 
 def _not_now(job: Job, run: Run, now_ms: int) -> str:
     """Why it may not start at this moment, when its job is free."""
-    pause = pause_at(job.pauses, now_ms)
+    pause = skipping_at(job.pauses, now_ms)  # any other has it wait at its start
     if pause is not None:
         return pause.skip_reason
     schedule: Schedule = schedule_from_spec(job.schedule)

@@ -20,13 +20,15 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from tickwork.core.dispatch.backlog import minute_of, place, place_of
+from tickwork.core.jobs import scopes
+from tickwork.core.jobs.scopes import Scope, parse_scope
 from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, who_key
 from tickwork.core.ledger.tables import SET_ASIDE
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Absent, AllOf, Delete, Is, Item, Put, Write, all_of
 
-POOL, SHARD, JOB, JOBS, ALL, TEAM = "pool", "shard", "job", "jobs", "all", "team"
+POOL, SHARD, JOB, JOBS, ALL, TEAM, PAUSE = "pool", "shard", "job", "jobs", "all", "team", "pause"
 
 ROWS_MAX = 64
 """Rows of a slice. Beyond it one row, of all, takes what fails: they go into one transaction with an advance, and are
@@ -37,11 +39,15 @@ NEXT_TRY_S_MAX = {POOL: 30, SHARD: 30, JOB: 300, JOBS: 30, ALL: 30}
 """The distance between tries doubles from a second up to this. What a whole pool waits for is tried often; a definition
 that cannot be read is mended by people, and the reconciler looks at it every five minutes too."""
 
+PAUSE_LOOK_S = 3_600
+"""What waits for the end of a pause is served by the first window that finds it ended, and else tried this often."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Who:
     """Whom a row waits for: the queue of a pool, the reads of a shard, the definition of a job, the definitions of all
-    jobs (their table cannot be read), or all of these. Or whose it is: a team's."""
+    jobs (their table cannot be read), the end of a pause (of the scope so named), or all of these. Or whose it is: a
+    team's."""
 
     kind: str
     name: str = ""
@@ -69,6 +75,23 @@ def job(job_id: str) -> Who:
 
 def team(name: str) -> Who:
     return Who(TEAM, name)
+
+
+def pause(scope: Scope) -> Who:
+    return Who(PAUSE, scope.key)
+
+
+def scope_of(who: Who) -> Scope | None:
+    """What is paused that a row waits for; None: it waits for something else."""
+    return parse_scope(who.name) if who.kind == PAUSE else None
+
+
+def pool_of(who: Who) -> str:
+    """The pool whose items alone a row is about; empty: of all."""
+    scope = scope_of(who)
+    if scope is not None:
+        return scope.name if scope.kind == scopes.POOL else ""
+    return who.name if who.kind == POOL else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +180,9 @@ class SetAside(Record):
         if self.who.kind == TEAM:
             is_within = key.team == self.who.name and self.begin <= key.fire_second <= self.until
             return is_within and in_time(key) > self.at
-        if self.who.kind == POOL and pool not in ("", self.who.name):
+        if pool_of(self.who) and pool not in ("", pool_of(self.who)):
+            return False
+        if (scope := scope_of(self.who)) is not None and scope.kind == scopes.TEAM and scope.name != key.team:
             return False
         if self.who.kind == JOB and self.who.name != key.job_id:
             return False
@@ -196,6 +221,8 @@ def covered(rows: Rows, due: Iterable[Who], until: int, *, moving: bool) -> dict
 
 def failed_again(row: SetAside, now_s: int) -> SetAside:
     """The row after a try that got nowhere: the distance to the next one grows."""
+    if row.who.kind == PAUSE:
+        return replace(row, tries=row.tries + 1, next_try_s=now_s + PAUSE_LOOK_S)
     distance_s = min(FIRST_TRY_S << min(row.tries, 10), NEXT_TRY_S_MAX.get(row.who.kind, FIRST_TRY_S))
     return replace(row, tries=row.tries + 1, next_try_s=now_s + distance_s)
 

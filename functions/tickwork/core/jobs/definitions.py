@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 from tickwork.core.ids import job_id_of
-from tickwork.core.jobs.overlap import ALLOW, BUFFER, BUFFERED_MAX, HOLDERS, Buffer, Holder
+from tickwork.core.jobs.overlap import (
+    ALLOW,
+    BUFFER,
+    BUFFER_ALL,
+    BUFFER_ONE,
+    BUFFERED_USUAL,
+    HOLDERS,
+    STRICT,
+    Buffer,
+    Holder,
+)
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger import items
@@ -100,6 +110,10 @@ class Definition(Record):
     """Why a cron job has to be exact (T5)."""
     overlap: str = ALLOW
     """What becomes of one that is due while another run has not ended. A job that does not say it allows both."""
+    buffer_max: int = 0
+    """Under `buffer_all`: how many wait; 0: as many as usual."""
+    buffer_age_s: int = 0
+    """Under `buffer_all`: how long one waits; 0: no bound."""
     own_policies: tuple[str, ...] = ()
     """Policies that it says, although they are as the platform's defaults were (`defaults`): they stay so."""
     defaults_pin: int | None = None
@@ -112,7 +126,12 @@ class Definition(Record):
     @property
     def may_overlap(self) -> bool:
         """Whether its occurrences fire whatever has become of those before."""
-        return self.overlap not in BUFFERED_MAX
+        return self.overlap not in STRICT
+
+    @property
+    def buffered_max(self) -> int:
+        """How many of its occurrences may wait until it is free."""
+        return {BUFFER_ONE: 1, BUFFER_ALL: self.buffer_max or BUFFERED_USUAL}.get(self.overlap, 0)
 
     def has_content_of(self, other: Definition) -> bool:
         """Whether both say the same, whoever asked for it, and in whatever spelling. (A payload kept apart is not

@@ -20,13 +20,20 @@ from tickwork.core.ledger.records import HeldBy
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Condition, Is, Item, Missing
 
-ALLOW, SKIP, BUFFER_ONE = "allow", "skip", "buffer_one"
-BUFFERED_MAX = {SKIP: 0, BUFFER_ONE: 1}
-"""How many wait, by policy, of those whose runs may not overlap. A policy that a newer version knows is taken for
-`allow` by this one: late beats lost, and the newer one can tell."""
+ALLOW, SKIP, BUFFER_ONE, BUFFER_ALL = "allow", "skip", "buffer_one", "buffer_all"
+STRICT = (SKIP, BUFFER_ONE, BUFFER_ALL)
+"""Policies under which runs may not overlap. One that a newer version knows is taken for `allow` by this one: late
+beats lost, and the newer one can tell."""
 
-OVERLAP = "overlap"
-"""Why an occurrence was skipped, or waits."""
+BUFFERED_MAX = 1_000
+"""Of `buffer_all`: more wait only where a job is never through with them; what it then has is a queue."""
+BUFFERED_USUAL = 100
+"""Where a job with that policy does not say how many."""
+
+OVERLAP, BUFFER_FULL, WAITED_TOO_LONG = "overlap", "buffer_full", "waited_too_long"
+"""Why an occurrence was skipped, or (the first) waits."""
+HELD_UP = (OVERLAP, BUFFER_FULL)
+"""Of these reasons those that were because of another run, which the record names."""
 
 HOLDERS_MAX = 20
 """Runs that a job names. Of more that have not ended the oldest are named, and the others are looked for again."""

@@ -18,6 +18,10 @@ PAUSES_KEPT_MAX = 10
 
 REASON_CHARS_MAX = 200
 
+SKIP, LATEST, ALL = "skip", "latest", "all"
+"""What becomes of the occurrences that a pause has covered: each is recorded as skipped when it is due; or they wait,
+and when the pause is over the newest of each job runs, or all do. What another version names waits as `all`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pause(Record):
@@ -28,6 +32,7 @@ class Pause(Record):
     from_ms: int
     until_ms: int = 0
     resumed_by: str = ""
+    at_resume: str = SKIP
 
     def covers(self, scheduled_at_ms: int) -> bool:
         return self.from_ms <= scheduled_at_ms and (not self.until_ms or scheduled_at_ms < self.until_ms)
@@ -40,6 +45,18 @@ class Pause(Record):
 def pause_at(pauses: Sequence[Pause], scheduled_at_ms: int) -> Pause | None:
     """The pause that covers a nominal time; of several the latest."""
     return next((pause for pause in reversed(pauses) if pause.covers(scheduled_at_ms)), None)
+
+
+def skipping_at(pauses: Sequence[Pause], scheduled_at_ms: int) -> Pause | None:
+    """The pause for which an occurrence of a nominal time is skipped."""
+    skipping = [pause for pause in pauses if pause.at_resume == SKIP]
+    return pause_at(skipping, scheduled_at_ms)
+
+
+def kept_at(pauses: Sequence[Pause], scheduled_at_ms: int) -> Pause | None:
+    """The pause that has kept an occurrence of a nominal time for its end."""
+    keeping = [pause for pause in pauses if pause.at_resume != SKIP]
+    return pause_at(keeping, scheduled_at_ms)
 
 
 def pause_in_force(pauses: Sequence[Pause], now_ms: int) -> Pause | None:
@@ -70,6 +87,10 @@ def is_repeat(pauses: Sequence[Pause], by: str, reason: str, until_ms: int) -> b
 def resumed(pauses: Sequence[Pause]) -> Pause | None:
     """The last pause, if somebody ended it before its time."""
     return pauses[-1] if pauses and pauses[-1].resumed_by else None
+
+
+def is_over(pause: Pause, now_ms: int) -> bool:
+    return not _is_open(pause, now_ms)
 
 
 def with_pause(pauses: Sequence[Pause], new: Pause, passed_ms: int) -> tuple[Pause, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tickwork.core.jobs.pauses import REASON_CHARS_MAX, Pause, pause_at
+from tickwork.core.jobs.pauses import REASON_CHARS_MAX, Pause, skipping_at
 from tickwork.core.ledger.items import Record
 
 SKIPS_AHEAD_MAX = 20
@@ -60,5 +60,6 @@ def undone(skips: Sequence[Skip], at_ms: int, by: str, passed_ms: int) -> tuple[
 
 
 def left_out_at(pauses: Sequence[Pause], skips: Sequence[Skip], scheduled_at_ms: int) -> Skip | Pause | None:
-    """What somebody has said by which an occurrence does not run: its own skip, else the pause that covers it."""
-    return skip_at(skips, scheduled_at_ms) or pause_at(pauses, scheduled_at_ms)
+    """What somebody has said by which an occurrence does not run: its own skip, else the pause for which it is
+    skipped."""
+    return skip_at(skips, scheduled_at_ms) or skipping_at(pauses, scheduled_at_ms)

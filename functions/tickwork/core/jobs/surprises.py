@@ -18,8 +18,14 @@ def warnings_of_policies(job: Definition) -> Iterator[str]:
     if job.may_overlap or not (policy == "all" or (policy == "last" and last > 1)):
         return
     asked = "all that was missed" if policy == "all" else f"the last {last} that were missed"
-    waits = BUFFERED_MAX[job.overlap]
-    lets = "only the oldest of them run" if not waits else "only the two oldest of them run, the second when it may"
+    others = job.buffered_max
+    if others >= (last - 1 if policy == "last" else BUFFERED_MAX):
+        return
+    lets = (
+        f"only the {others + 1} oldest of them run, each when the one before has ended"
+        if others
+        else "only the oldest of them run"
+    )
     yield (
         f"overlap_skips_missed: catch_up is to run {asked} in an outage, but overlap '{job.overlap}' lets {lets}: the "
         "others are due while one has not ended, and are skipped; say overlap 'allow' to run them all"

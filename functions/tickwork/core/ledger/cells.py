@@ -90,10 +90,10 @@ def read_place(value: Any) -> tuple[str, int]:
 # --- whose new items lie in which cell --------------------------------------------------------------------------
 
 PLACEMENTS = "@cells"
-"""Partition of the table `teams`: `team#name`, or `all#`."""
+"""Partition of the table `teams`: `team#name`, `lane#P2`, or `all#`."""
 
 ALL = "all"
-"""Everybody who has no placement of his own."""
+"""Everything that has no placement of its own, neither by its team nor by its lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Placement(Record):
     DERIVED: ClassVar[tuple[str, ...]] = ("cell", "team")
 
     of: str = always("")
-    """`team:name`, or `all`."""
+    """`team:name`, `lane:P2`, or `all`."""
     placed_in: str = ""
     """Empty: it was taken back."""
     version: int = always(1)
@@ -122,6 +122,10 @@ class Placement(Record):
 
 def of_team(team: str) -> str:
     return f"team:{team}"
+
+
+def of_lane(lane: str) -> str:
+    return f"lane:{lane}"
 
 
 def placement_key(of: str) -> Item:

@@ -92,6 +92,8 @@ class Work(Record):
     resources: tuple[Resource, ...] = field(default=(), metadata=spelled(Spelling(("resources",), _counts, _resources)))
     url: str = ""
     """Where the run is pushed to, instead of waiting for a worker."""
+    lane: str = ""
+    """Empty: P1 (`ledger.lanes`). `pool` is the one whose queue is the lane's."""
     traceparent: str = ""
     """The W3C trace context of whoever created a one-shot: its run carries on that trace."""
 

@@ -221,7 +221,9 @@ def _audit_page(
     unsent_before = repairs.unsent
     unended, deadline_s = mending.end_too_late(ports, unended, repairs)
     if expiring_since_s is not None:
-        unended = mending.expire_unstarted(ports, unended, expiring_since_s, repairs)
+        waiting = [item for item in unended if mending.is_paused(rows, item)]
+        others = [item for item in unended if not mending.is_paused(rows, item)]
+        unended = waiting + mending.expire_unstarted(ports, others, expiring_since_s, repairs)
     mending.mend(ports, unended, repairs, rows)
     return _Found(bool(unended), repairs.unsent == unsent_before, deadline_s)
 

@@ -56,6 +56,13 @@ def _is_aside(rows: Sequence[SetAside], item: Due) -> bool:
     return set_aside.any_covers(rows, item.key, work.pool if work else "")
 
 
+def is_paused(rows: Sequence[SetAside], item: Item) -> bool:
+    """Whether an item may be waiting for the end of a pause: it waits as long as that takes."""
+    of_pauses = [row for row in rows if row.who.kind == set_aside.PAUSE]
+    run = _unstarted(item) if of_pauses else None
+    return run is not None and _is_aside(of_pauses, run)
+
+
 def _readable(ports: Ports, items: Sequence[Item]) -> list[Run]:
     found: list[Run] = []
     for item in items:

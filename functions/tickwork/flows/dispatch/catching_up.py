@@ -15,6 +15,7 @@ from itertools import groupby
 from tickwork.core.dispatch import backlog, set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside, Who
 from tickwork.core.errors import WorldError
+from tickwork.core.jobs.scopes import TEAM
 from tickwork.core.ledger.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
@@ -49,12 +50,20 @@ def serve_backlog(it: Serving, seconds: int, *, stays: bool) -> None:
 
 
 def has_due_rows(it: Serving) -> bool:
-    return any(row.next_try_s <= it.now_s for row in it.rows.values())
+    return bool(_due_rows(it))
+
+
+def _due_rows(it: Serving) -> list[Who]:
+    return sorted(
+        who
+        for who, row in it.rows.items()
+        if row.next_try_s <= it.now_s or who.kind == set_aside.TEAM or it.pauses.is_over(who)
+    )
 
 
 def serve_rows(it: Serving, seconds: int) -> None:
     """The rows whose next try has come: cover, serve, and in one write delete them, or put down how far it went."""
-    due = sorted(who for who, row in it.rows.items() if row.next_try_s <= it.now_s or who.kind == set_aside.TEAM)
+    due = _due_rows(it)
     covered = set_aside.covered(it.rows, due, it.until, moving=bool(it.ports.layout.shards_before))
     others = {who: row for who, row in it.rows.items() if who not in due}
     it.held.difference_update(who for who in due if who not in covered)  # it is tried as part of the row of all
@@ -99,9 +108,7 @@ def _serve_row(it: Serving, row: SetAside, sent_max: int) -> SetAside | None:
     it.stretch = Stretch(row.begin, row.until, row.place)
     it.stepped.clear()  # what was left in this window is not yet fired
     it.held.discard(row.who)
-    firing = replace(
-        it.firing(), pool=row.who.name if row.who.kind == set_aside.POOL else "", held=it.held, send_tries_max=1
-    )
+    firing = replace(it.firing(), pool=set_aside.pool_of(row.who), held=it.held, send_tries_max=1)
     outcome = work_off(it, it.stretch, _wanted(row.who), firing, sent_max, row.who)
     reached, it.stretch = it.stretch.at, None
     if outcome == FINISHED:
@@ -118,6 +125,9 @@ def _wanted(who: Who) -> Callable[[Item], bool]:
     if who.kind == set_aside.JOB:
         of_job = f"#{who.name.replace(':', '#', 1)}#"
         return lambda item: str(item["sk"])[10:].startswith(of_job)
+    if (scope := set_aside.scope_of(who)) is not None and scope.kind == TEAM:
+        of_team = f"#{scope.name}#"
+        return lambda item: str(item["sk"])[10:].startswith(of_team)
     if who.kind == set_aside.JOBS:
         return lambda item: "work" not in item
     return lambda _: True

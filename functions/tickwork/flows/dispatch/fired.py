@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tickwork.core.dispatch import set_aside
 from tickwork.core.dispatch.set_aside import Extent, Who
+from tickwork.core.jobs.scopes import NONE, Paused, is_pausable
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Check
@@ -66,7 +67,8 @@ class Fired:
 class Firing:
     """Who fires, and by what right. `keep` is asked before each batch and may renew the lease; `lap` hears of each
     step that is done (flows/stopwatch). `held` are not to be bothered: what is theirs is left. `pool`: only what is
-    that pool's is fired ('': of all)."""
+    that pool's is fired ('': of all). `paused`: what waits for the end of a pause, at `at_ms`. Who fires without a
+    lease knows of none: he has no row to leave anything in, and what he sends, the start keeps waiting."""
 
     by: str
     fence: Check | None = None
@@ -74,14 +76,21 @@ class Firing:
     lap: Callable[[str], None] = lambda _: None
     held: Container[Who] = frozenset()
     pool: str = ""
+    paused: Paused = NONE
+    at_ms: int = 0
     send_tries_max: int = SEND_TRIES_MAX
     is_crowd: Callable[[str], bool] = lambda _: False
     """Whether the messages of a team are to say whose they are (core/dispatch/shares)."""
 
-    def takes(self, key: LedgerKey, work: Work, fired: Fired, *, moved: bool = False) -> bool:
-        """Whether an item of this work may be fired; it is left when whom it needs is held. `moved`: its job may have
-        been in another pool when it was set aside, so that whose it is now says nothing."""
+    def takes(self, key: LedgerKey, work: Work, fired: Fired, *, moved: bool = False, starts: bool = True) -> bool:
+        """Whether an item of this work may be fired; it is left when whom it needs is held, or when it would start what
+        is paused. `moved`: its job may have been in another pool when it was set aside, so that whose it is now says
+        nothing."""
         if self.pool and work.pool != self.pool and not moved:
+            return False
+        scope = self.paused.in_force(key.team, work.pool, self.at_ms) if starts and is_pausable(key.kind) else None
+        if scope is not None:
+            fired.leave(set_aside.pause(scope), key)
             return False
         for who in (set_aside.pool(work.pool), set_aside.job(key.job_id)):
             if who in self.held:

@@ -15,6 +15,7 @@ from tickwork.core.dispatch import set_aside
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.definitions import Job
+from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle, pending
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
@@ -73,12 +74,12 @@ def fire(ports: Ports, due: Sequence[Due], firing: Firing) -> Fired:
     jobs = _read_jobs(ports, runs, looks, retries, retried, firing, fired)
     looked: list[Looked] = []
     if jobs is not None:
+        jobs = {job_id: firing.paused.applied_to(job) for job_id, job in jobs.items()}
         freed, stuck = releasing.free(ports, jobs, releasing.due_by_job(runs, looks), firing, fired)
         steps = [run for run in _to_step(ports, runs, jobs, firing, fired) if run.key.job_id not in stuck]
         messages += step_chains(ports, steps, jobs, firing, fired)
         freed += releasing.look_again(ports, fired.buffered, firing, fired)
-        stuck |= {who.name for who in fired.left if who.kind == set_aside.JOB}
-        looks = [one for one in looks if one.key.job_id not in stuck]
+        looks = releasing.leaving(looks, stuck, fired)
         looked, again = releasing.look(ports, looks, jobs, {one.key.ref for one in freed}, firing, fired)
         fired.released |= {message.key.ref for message in (*freed, *again)}
         messages += [*freed, *again]
@@ -186,9 +187,15 @@ def _to_step(ports: Ports, runs: Sequence[Run], jobs: dict[str, Job], firing: Fi
             continue
         # What its job has not passed is nobody else's to see to, whichever pool the job is in by now.
         moved = job.version > 1 or job.next_key(ports.layout.home) == run.key
-        if firing.takes(run.key, job.work, fired, moved=moved):
+        if firing.takes(run.key, job.work, fired, moved=moved, starts=_may_start(run, job)):
             due.append(run)
     return due
+
+
+def _may_start(run: Run, job: Job) -> bool:
+    """Whether firing an occurrence would start it, as far as pauses go: one that was started, or that somebody has
+    skipped, by a pause or alone, is only stepped."""
+    return run.status == lifecycle.PENDING and left_out_at(job.pauses, job.skips, run.key.scheduled_at_ms) is None
 
 
 # --- retries --------------------------------------------------------------------------------------------------
@@ -244,7 +251,8 @@ def _retry_messages(
             fired.set_aside += 1
             _set_aside(ports, f"{retry.key.ref}: the definition of the run to retry is gone")
             continue
-        if firing.takes(retry.key, work, fired, moved=job is not None and job.version > 1):
+        # A retry goes on with what was started; an attempt that was put off is a start yet.
+        if firing.takes(retry.key, work, fired, moved=job is not None and job.version > 1, starts=not run.attempt):
             messages.append(ReadyMessage(run.key, work, retry.attempt, now_ms, firing.by, retry_ref=retry.key.ref))
     return messages
 

@@ -47,7 +47,8 @@ def holdings(ports: Ports, jobs: Iterable[Job]) -> dict[str, Holding | Unheard]:
     strict = {job.job_id: job for job in jobs if not job.may_overlap}
     for job in strict.values():
         try:
-            named[job.job_id] = (*job.holders, *_passed_unseen(ports, job))
+            found_too = {one.key: one for one in (*_passed_unseen(ports, job), *job.holders)}  # some are both
+            named[job.job_id] = tuple(found_too.values())
         except (WorldError, Unreadable) as error:
             found[job.job_id] = Unheard(error)
     try:
@@ -98,8 +99,11 @@ def is_overtaking(job: Job, run: Run, holding: Holding | None) -> bool:
 
 
 def _items(ports: Ports, holders: Sequence[Holder]) -> dict[Holder, Item | None]:
-    unique = list(dict.fromkeys(holders))
-    return dict(zip(unique, read_many(ports, TIMERS, [one.key.as_item() for one in unique]), strict=True))
+    """By holder its item. One run may be named twice, as a job knows it and as the index shows it: with and without
+    its replays."""
+    keys = list(dict.fromkeys(one.key for one in holders))
+    items = dict(zip(keys, read_many(ports, TIMERS, [key.as_item() for key in keys]), strict=True))
+    return {holder: items[holder.key] for holder in holders}
 
 
 def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Item | None]) -> Holding:
@@ -122,7 +126,9 @@ def _holding(ports: Ports, holders: Sequence[Holder], items: Mapping[Holder, Ite
 def _passed_unseen(ports: Ports, job: Job) -> list[Holder]:
     """The occurrences that the job has passed since somebody put down its holders: fired as under `allow`. And all runs
     that were asked for since, which may be of any time, also of one that the chain has not come to."""
-    if job.held_through_ms >= job.fired_through_ms:
+    # Of a job that has fired nothing yet and was changed, runs that were asked for may be named no more.
+    may_be_unnamed = not job.held_through_ms and job.version > 1
+    if job.held_through_ms >= job.fired_through_ms and not may_be_unnamed:
         return []
     ports.signals.count("scheduler.holders_looked_for_total")
     between = (job.held_through_ms + 1, LATEST_INSTANT_MS)

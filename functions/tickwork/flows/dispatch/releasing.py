@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tickwork.core.dispatch import buffering, releasing
+from tickwork.core.dispatch import buffering, releasing, set_aside
 from tickwork.core.dispatch.releasing import DROP, RELEASE, Head
 from tickwork.core.errors import InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import Job
@@ -36,8 +36,8 @@ from tickwork.ports import Ports
 TRIES_MAX = 5
 """Each refusal means that the job was moved on meanwhile. One that is moved faster is looked at again in a minute."""
 
-HEADS_MAX = 1_000
-"""Of one job at a time: beyond it the look goes on."""
+HEADS_MAX = 200
+"""Of one job at a time, each a transaction: beyond it the look goes on."""
 
 LOOK_KEPT_S = 2 * 86_400
 """A look that is spent says nothing any more: it stays until the audit of its day has passed it."""
@@ -63,7 +63,8 @@ def free(
         job = jobs.get(job_id)
         if job is None or job.buffer is None:
             continue
-        takes = [firing.takes(key, job.work, fired, moved=job.version > 1) for key in keys]  # each is left by itself
+        # Each is left by itself. Whether a pause keeps it is asked of what is released.
+        takes = [firing.takes(key, job.work, fired, moved=job.version > 1, starts=False) for key in keys]
         if not all(takes):
             stuck.add(job_id)
             continue
@@ -84,7 +85,7 @@ def look_again(ports: Ports, job_ids: Collection[str], firing: Firing, fired: Fi
         try:
             job = read_job_to_plan(ports, job_id)
             if job is not None:
-                _free(ports, job, firing, fired, messages)
+                _free(ports, firing.paused.applied_to(job), firing, fired, messages)
         except (WorldError, Unreadable) as error:
             ports.signals.log("buffered_left", job_id=job_id, error=repr(error))
     return messages
@@ -113,7 +114,7 @@ def _free(ports: Ports, job: Job, firing: Firing, fired: Fired, messages: list[R
         again = read_job_to_plan(ports, job.job_id)
         if again is None:
             break
-        job = again
+        job = firing.paused.applied_to(again)
     return job
 
 
@@ -156,6 +157,15 @@ def _message(ports: Ports, job: Job, run: Run, firing: Firing) -> list[ReadyMess
         return []
     next_ms = job.next.scheduled_at_ms if job.next else 0
     return [replace(message_of(ports, run, work, firing), next_at_ms=next_ms)]
+
+
+def leaving(looks: Sequence[Look], stuck: Collection[str], fired: Fired) -> list[Look]:
+    """The looks that may be served now: those of a job that is left wait with it, for whatever it is left."""
+    for one in looks:
+        if set_aside.job(one.key.job_id) in fired.left:
+            fired.leave(set_aside.job(one.key.job_id), one.key)
+    held = {who.name for who in fired.left if who.kind == set_aside.JOB}
+    return [one for one in looks if one.key.job_id not in held | set(stuck)]
 
 
 # --- the look -------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from tickwork.flows.dispatch import creating, leasing
 from tickwork.flows.dispatch.fired import Fired, Firing
 from tickwork.flows.dispatch.firing import fire
 from tickwork.flows.dispatch.leasing import Aside, Holding
+from tickwork.flows.dispatch.pauses_seen import PausesSeen
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.dispatch.stopwatch import ADVANCE, SEND, Stopwatch
 from tickwork.ports import Ports
@@ -61,6 +62,7 @@ class Serving:
     deadline_ms: int
     watch: Stopwatch
     backlog_ms: int
+    pauses: PausesSeen
     rows: dict[Who, SetAside] = field(default_factory=dict)
     """What is set aside in the slice, as the table has it."""
     held: set[Who] = field(default_factory=set)
@@ -108,7 +110,7 @@ class Serving:
             if not due:
                 return
             self.stepped |= {item.key for item in due if isinstance(item, Run) and item.is_recurring}
-            fired = fire(self.ports, due, firing)
+            fired = fire(self.ports, due, self.pauses.told(firing))
             self.total.add(fired)
             self.held.update(fired.left)  # the same set: who fires on in the next round has it, too
             due = _read_pending(self.ports, self._see_to(fired.materialised, last), self.total)

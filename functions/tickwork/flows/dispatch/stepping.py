@@ -223,6 +223,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
         if job is None or run is None:
             return []
+        job = firing.paused.applied_to(job)
         upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to

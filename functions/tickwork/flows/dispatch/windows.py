@@ -21,6 +21,7 @@ from tickwork.core.ledger.messages import Tick
 from tickwork.flows.dispatch import catching_up, leasing, live
 from tickwork.flows.dispatch.fired import Fenced, TokenRefused
 from tickwork.flows.dispatch.leasing import Holding
+from tickwork.flows.dispatch.pauses_seen import PausesSeen
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.dispatch.serving import Serving
 from tickwork.flows.dispatch.stopwatch import ADVANCE, ANNOUNCE, Stopwatch
@@ -96,7 +97,8 @@ def _run(ports: Ports, slice_no: int, second: int, budget_ms: int, backlog_ms: i
         return WindowReport(HELD, holding.done, wait_ms=min(left_ms, SECOND_MS))
     watch.lap(ANNOUNCE)
     deadline_ms = ports.clock.monotonic_ms() + budget_ms
-    return serve(Serving(ports, slice_no, until, holding, deadline_ms, watch, backlog_ms))
+    pauses = PausesSeen(ports, watch)
+    return serve(Serving(ports, slice_no, until, holding, deadline_ms, watch, backlog_ms, pauses))
 
 
 def _has_rows_due(ports: Ports, lease: SliceLease) -> bool:
@@ -158,6 +160,7 @@ def _wake_next(it: Serving, aside_s_before: int) -> None:
         seconds.add(it.now_s + 1)
     if lease.aside_s and lease.aside_s != aside_s_before:
         seconds.add(max(lease.aside_s, it.now_s + 1))
+    seconds |= it.pauses.ends_ahead(it.rows)
     if seconds:
         send_ticks(it.ports, {Tick(it.ports.layout.cell, it.slice_no, second) for second in seconds})
 
@@ -170,8 +173,9 @@ def _report(it: Serving, outcome: str) -> WindowReport:
         report = WindowReport(outcome, lease.done, total.sent, total.skipped, total.set_aside, UNSURE_WAIT_MS, it.late)
     if it.late:
         it.ports.signals.count("scheduler.caught_up_total", it.late, slice=lease.slice)
-    if it.rows:
-        it.ports.signals.observe("scheduler.set_aside_rows", len(it.rows), slice=lease.slice)
+    failing = sum(who.kind != set_aside.PAUSE for who in it.rows)
+    if failing:
+        it.ports.signals.observe("scheduler.set_aside_rows", failing, slice=lease.slice)
     if _is_told(it, outcome):
         it.ports.signals.log(
             "window",

@@ -127,7 +127,7 @@ def _passed_run(ports: Ports, job: Job, at_ms: int) -> Run | None:
     planned = occurrences.following(job, at_ms - 1, ports.layout.shards)
     if planned is None or planned.scheduled_at_ms != at_ms:
         return None
-    return read_run(ports, job.occurrence_key(ports.layout.cell, planned))
+    return read_run(ports, job.occurrence_key(ports.layout.home, planned))
 
 
 def _too_late(at_ms: int, why: str) -> TooLate:

@@ -1,4 +1,4 @@
-"""Where what is written anew of a team lies: in the cell that it is placed in, or else the one of all, or else at home.
+"""Where what is written anew of a team lies: in the cell that it is placed in, or else its lane is, or all are.
 
 A process knows a placement for half a minute, and so long what is new may still come to the cell before: it is served
 there. Protects no-lost-timer: nothing waits for a placement. One that cannot be read is taken as it was read last, and
@@ -12,25 +12,26 @@ from dataclasses import replace
 
 from tickwork.core.errors import WorldError
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.ledger.cells import ALL, Spread, of_team, placed_in, placement_key
+from tickwork.core.ledger.cells import ALL, Spread, of_lane, of_team, placed_in, placement_key
 from tickwork.core.ledger.keys import LedgerKey
+from tickwork.core.ledger.lanes import P1
 from tickwork.flows.ledger import remembered
 from tickwork.ports import Ports
 
 
-def spread_of(ports: Ports, team: str) -> Spread:
-    """Where something new of a team is to lie."""
+def spread_of(ports: Ports, team: str, lane: str = "") -> Spread:
+    """Where something new of a team, in a lane, is to lie."""
     if not ports.layout.others:
         return Spread(ports.layout.home, "", ports.layout.shards)
-    return _spreads(ports, [team])[team]
+    return _spreads(ports, [(team, lane)])[team, lane]
 
 
 def placed(ports: Ports, jobs: Sequence[Job]) -> list[Job]:
     """The jobs with where their occurrences lie from now on. An environment of one cell reads nothing for it."""
     if not ports.layout.others:
         return list(jobs)
-    spreads = _spreads(ports, {job.team for job in jobs})
-    return [replace(job, spread=spreads[job.team]) for job in jobs]
+    spreads = _spreads(ports, {(job.team, job.work.lane) for job in jobs})
+    return [replace(job, spread=spreads[job.team, job.work.lane]) for job in jobs]
 
 
 def places_of(ports: Ports, identity: str, planned: LedgerKey) -> list[LedgerKey]:
@@ -41,20 +42,25 @@ def places_of(ports: Ports, identity: str, planned: LedgerKey) -> list[LedgerKey
     return [planned, *(replace(planned, cell=one.cell, shard=one.shard_of(identity)) for one in spreads)]
 
 
-def _spreads(ports: Ports, teams: Iterable[str]) -> dict[str, Spread]:
+type _Whose = tuple[str, str]
+"""Team and lane."""
+
+
+def _spreads(ports: Ports, whose: Iterable[_Whose]) -> dict[_Whose, Spread]:
     shapes = {shape.name: shape for shape in ports.layout.shapes}
-    home, names = ports.layout.home, _placements(ports, sorted(teams))
-    found = {team: shapes.get(name, shapes[home]) for team, name in names.items()}
-    return {team: Spread(home, "" if shape.name == home else shape.name, shape.shards) for team, shape in found.items()}
+    home, names = ports.layout.home, _placements(ports, sorted(whose))
+    found = {one: shapes.get(name, shapes[home]) for one, name in names.items()}
+    return {one: Spread(home, "" if shape.name == home else shape.name, shape.shards) for one, shape in found.items()}
 
 
-def _placements(ports: Ports, teams: Sequence[str]) -> dict[str, str]:
-    """By team, the name of the cell that it is placed in; '' where neither it nor all are placed."""
-    keys = [placement_key(ALL), *(placement_key(of_team(team)) for team in teams)]
+def _placements(ports: Ports, whose: Sequence[_Whose]) -> dict[_Whose, str]:
+    """The name of the cell that each is placed in, by its team or else by its lane; '' where nothing is placed."""
+    named = [ALL, *dict.fromkeys(of for team, lane in whose for of in (of_team(team), of_lane(lane or P1)))]
+    keys = [placement_key(of) for of in named]
     try:
         rows = remembered.read(ports, keys)
     except WorldError as error:
         ports.signals.log("placements_unread", error=repr(error))
         rows = [remembered.known(ports, key) for key in keys]
-    of_all, *own = map(placed_in, rows)
-    return {team: name or of_all for team, name in zip(teams, own, strict=True)}
+    cells = dict(zip(named, map(placed_in, rows), strict=True))
+    return {(team, lane): cells[of_team(team)] or cells[of_lane(lane or P1)] or cells[ALL] for team, lane in whose}

@@ -12,41 +12,33 @@ from collections.abc import Sequence
 
 from tickwork.core.access.teams import RULES
 from tickwork.core.errors import WorldError
-from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import defaults
 from tickwork.core.jobs.defaults import DEFAULTS, Defaults
 from tickwork.core.jobs.definitions import REPLACED, Definition, Job
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Item
-from tickwork.ports import Ports, Remembered
+from tickwork.flows.ledger import remembered
+from tickwork.ports import Ports
 
 KEY: Item = {"cell": RULES, "team": "platform-defaults"}
-_PLACE = (RULES, "platform-defaults")
-
-TRUSTED_MS = 30 * SECOND_MS
-"""So long after a roll-out there may be a process that plans by what was before: it says so on the item."""
 
 
 def in_force(ports: Ports, known: int = 0, *, anew: bool = False) -> Defaults:
-    """The defaults, with the version `known` among them if there is one. WorldError where nothing is known at all."""
-    held = ports.registry.get(_PLACE)
-    now_ms = ports.clock.monotonic_ms()
-    if held is not None and not anew and now_ms - held.asked_at_ms < TRUSTED_MS:
-        found = _from(ports, held.item)
-        if known <= found.newest:
-            return found
+    """The defaults, with the version `known` among them if there is one. WorldError where nothing is known at all. For
+    `TRUSTED_MS` after a roll-out a process may plan by what was before: it says so on the item."""
     try:
-        (item,) = ports.store.get_many(TEAMS, [KEY])
+        (item,) = remembered.read(ports, [KEY], anew=anew)
+        found = _from(ports, item)
+        if known > found.newest and not anew:
+            return in_force(ports, anew=True)
     except WorldError as error:
         ports.signals.log("defaults_not_read", error=repr(error))
-        if held is None or anew:
+        if anew or (item := remembered.known(ports, KEY)) is None:
             raise
-        return _from(ports, held.item)
-    ports.registry[_PLACE] = Remembered(item, now_ms)
-    return _from(ports, item)
+        return _from(ports, item)
+    return found
 
 
 def _from(ports: Ports, item: Item | None) -> Defaults:

@@ -173,6 +173,8 @@ def _end_lapsed(ports: Ports, holder: Run) -> bool:
     try:
         ended = finishing.end_attempt(ports, holder, endings.lapsed(holder))
     except WorldError:
+        ended = None
+    if ended is None:  # busy; or refused, which an earlier try of ours may have caused, its reply lost
         ended = _see_to_ended(ports, holder)
     if ended is None:
         return False
@@ -183,10 +185,10 @@ def _end_lapsed(ports: Ports, holder: Run) -> bool:
 
 
 def _see_to_ended(ports: Ports, holder: Run) -> Ended | None:
-    """The service was busy somewhere between the end of the attempt and its retry's way. Whoever repeats this start
-    finds the slot free and knows nothing of that run: its retry is seen to here (no-lost-timer)."""
+    """The attempt may have been ended, and its retry not be on its way: the service was busy between the two, or did
+    not say. Whoever repeats this start finds the slot free and knows nothing of that run: its retry is seen to here
+    (no-lost-timer)."""
     for tries in range(1, COMMIT_TRIES_MAX + 1):
-        ports.clock.sleep_ms(pause_ms(tries))
         try:
             run = read_run(ports, holder.key)
             if run is None or endings.recorded_outcome(run, holder.token) is None:
@@ -195,4 +197,5 @@ def _see_to_ended(ports: Ports, holder: Run) -> Ended | None:
         except WorldError:
             if tries == COMMIT_TRIES_MAX:
                 raise
+            ports.clock.sleep_ms(pause_ms(tries))
     raise InvariantViolated("unreachable: the last try either returns or raises")

@@ -140,7 +140,7 @@ def _place(ports: Ports, timer: NewTimer) -> LedgerKey:
     if timer.client_key is not None:
         # The same request lands on the same item even when the reply to the first was lost.
         unique = hashlib.sha256(f"{timer.team}|{timer.client_key}|{timer.fingerprint}".encode()).hexdigest()[:20]
-    spread = spread_of(ports, timer.team)
+    spread = spread_of(ports, timer.team, timer.work.lane)
     shard = spread.shard_of(f"{timer.team}:{unique}")
     second = second_of(timer.fire_at_ms)
     name = one_shot_name(spread.name, shard, second, unique)

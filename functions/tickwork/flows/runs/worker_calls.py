@@ -25,7 +25,7 @@ from tickwork.flows.dispatch import creating, holding_back
 from tickwork.flows.ledger import payloads, reading, versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_run
-from tickwork.flows.runs import finishing, overlong, taking_slots
+from tickwork.flows.runs import finishing, overlong, paused_starts, taking_slots
 from tickwork.flows.runs.finishing import Ended
 from tickwork.ports import Ports
 
@@ -67,7 +67,8 @@ def start(ports: Ports, request: StartRequest, payload_id: str | None = None) ->
     # Before the claim: while it cannot be read, nothing is decided.
     kept = payloads.read_payload(ports, request.key, payload_id)
     decision: Granted | Declined | Try
-    decision = Try((attempts.first_start(request, now_ms),)) if request.retry is None else _decide(ports, request)
+    looks = request.retry is not None or paused_starts.concerns(ports, request.key)
+    decision = _decide(ports, request) if looks else Try((attempts.first_start(request, now_ms),))
     for _ in range(DECIDE_TRIES_MAX):
         if isinstance(decision, Granted):
             return _granted(ports, decision.run, payload_id, kept)
@@ -119,6 +120,10 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     decision = attempts.decide_start(run, request, work or ORDINARY, now_ms, retention_s)
     if isinstance(decision, Declined) and decision.reason == attempts.SUPERSEDED and run is not None and run.put_off:
         finishing.see_to_retry(ports, run)  # perhaps by an earlier try of this very call, which came no further
+    if isinstance(decision, Try) and not decision.ends and run is not None and not run.attempt:
+        decision = paused_starts.unless_paused(ports, run, request, decision)
+        if decision.put_off is not None or decision.ends:
+            return decision
     if isinstance(decision, Try) and not decision.ends and run is not None and job is not None:
         decision = _unless_frozen(ports, run, request, job, work or ORDINARY, decision)
         if decision.put_off is not None:

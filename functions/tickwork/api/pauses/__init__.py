@@ -1,0 +1,1 @@
+"""Pauses of teams, pools and the cell over HTTP."""

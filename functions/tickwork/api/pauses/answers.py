@@ -1,0 +1,49 @@
+"""Pauses as answers show them."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from tickwork.api.answers import Moment, Second
+from tickwork.api.paused_view import ScopePauseShown
+
+
+class StartShown(TypedDict):
+    """An occurrence that starts."""
+
+    occurrence: str
+    """A timer's id, or `job_id@scheduled_at`."""
+    scheduled_at: Second
+
+
+class StartsShown(TypedDict):
+    """What the end of a pause starts, and nothing else does."""
+
+    count: int
+    at_least: bool
+    """There may be more than one answer can count."""
+    first: list[StartShown]
+    """Up to a hundred of them."""
+
+
+class EndedBy(TypedDict):
+    """Who ended the last pause, and when."""
+
+    by: str
+    at: Moment
+
+
+class ResumedScope(TypedDict):
+    kind: str
+    name: str
+    changed: bool
+    """Whether it was paused until now."""
+    dry_run: bool
+    starts: StartsShown
+    resumed: EndedBy | None
+    """Null: it ended by itself, is paused, or never was."""
+
+
+class PausesAnswer(TypedDict):
+    pauses: list[ScopePauseShown]
+    """Those in force."""

@@ -1,0 +1,107 @@
+"""Pauses of scopes: pause, resume, list."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tickwork.api.fields import NoBody, NoQuery, instant_of
+from tickwork.api.paused_view import ScopePauseShown, scope_pause_view
+from tickwork.api.pauses.answers import PausesAnswer, ResumedScope
+from tickwork.api.pauses.bodies import PausesQuery, ScopeIn, ScopePauseIn, ScopeResumeIn
+from tickwork.api.routing import Call, Route
+from tickwork.core.access.actors import PLATFORM_TEAM
+from tickwork.core.access.pools import check_pool_name
+from tickwork.core.errors import Forbidden, InvalidField, NotFound
+from tickwork.core.ids import check_slug
+from tickwork.core.instants import iso, iso_ms
+from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.scopes import ALL_CELLS, CELL, POOL, TEAM, Scope
+from tickwork.flows.access import pools
+from tickwork.flows.jobs import pausing
+
+
+def pause_scope(call: Call[ScopePauseIn, NoQuery]) -> tuple[int, ScopePauseShown]:
+    """Start nothing of a team, a pool or the cell from now on. Again with the same words is a no-op.
+
+    What has been started goes on, with its retries and heartbeats. It holds for all starts within five seconds.
+    """
+    body, scope = call.body, _scope(call)
+    until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
+    pause = Pause(call.actor.signs(body.by), body.reason, 0, until_ms, at_resume=body.at_resume)
+    paused = pausing.pause_scope(call.ports, scope, pause)
+    shown = scope_pause_view(paused, 0)
+    assert shown is not None, "a pause that was just written is in force at any earlier time"
+    return 200, shown
+
+
+def resume_scope(call: Call[ScopeResumeIn, NoQuery]) -> tuple[int, ResumedScope]:
+    """Let a team, a pool or the cell start again, and say what that starts: this, and nothing else. Again is a no-op.
+
+    What another pause keeps waiting, it does not start.
+    """
+    body, scope = call.body, _scope(call)
+    found = pausing.resume_scope(call.ports, scope, call.actor.signs(body.by), dry_run=body.dry_run)
+    starting, last = found.starting, found.last
+    first = [{"occurrence": key.occurrence, "scheduled_at": iso(key.scheduled_at_ms)} for key in starting.first]
+    return 200, cast(
+        "ResumedScope",
+        {
+            "kind": scope.kind,
+            "name": scope.name,
+            "changed": found.changed,
+            "dry_run": body.dry_run,
+            "starts": {"count": starting.count, "at_least": starting.at_least, "first": first},
+            "resumed": None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)},
+        },
+    )
+
+
+def list_pauses(call: Call[NoBody, PausesQuery]) -> tuple[int, PausesAnswer]:
+    """What is paused now, beyond single jobs."""
+    team, now_ms = call.query.team, call.ports.clock.now_ms()
+    found = pausing.list_scopes(call.ports, team and check_slug(team, "team"), now_ms)
+    shown = [scope_pause_view(one, now_ms) for one in found]
+    return 200, {"pauses": [one for one in shown if one is not None]}
+
+
+def _scope(call: Call[Any, NoQuery]) -> Scope:
+    body: ScopeIn = call.body
+    layout, actor = call.ports.layout, call.actor
+    if body.cell is not None:
+        if actor.team != PLATFORM_TEAM or actor.role != "platform":
+            raise _platforms("a cell")
+        if body.pool or body.team not in (None, PLATFORM_TEAM):
+            raise InvalidField("a cell is all teams'", field="cell", remedy="name no team and no pool beside it")
+        if body.cell not in (ALL_CELLS, *(shape.name for shape in layout.shapes)):
+            raise InvalidField(f"there is no cell {body.cell!r}", field="cell", remedy="`tickwork cells list` has them")
+        return Scope(PLATFORM_TEAM, CELL, body.cell)
+    if body.team is None and not (body.pool in layout.pools and actor.team == PLATFORM_TEAM):
+        raise InvalidField("it is not said what", field="team", remedy="name the team, or `cell` for everything")
+    if body.pool in layout.pools:
+        if actor.team != PLATFORM_TEAM:
+            raise _platforms(f"the pool {body.pool}, which is all teams',")
+        return Scope(PLATFORM_TEAM, POOL, body.pool)
+    team = check_slug(body.team or "", "team")
+    if body.pool is not None:
+        return Scope(team, POOL, pools.get_pool(call.ports, team, check_pool_name(body.pool, "pool")).pool)
+    pausing.check_team(call.ports, team)
+    return Scope(team, TEAM, team)
+
+
+def _platforms(what: str) -> Forbidden:
+    return Forbidden(f"{what} is for the platform's team to pause", remedy="ask it, or pause what is your own")
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/pauses",
+        pause_scope,
+        ScopePauseIn,
+        NoQuery,
+        cast("Any", ScopePauseShown),
+        errors=(NotFound, Forbidden),
+    ),
+    Route("POST", "/pauses:resume", resume_scope, ScopeResumeIn, NoQuery, ResumedScope, errors=(NotFound, Forbidden)),
+    Route("GET", "/pauses", list_pauses, NoBody, PausesQuery, PausesAnswer),
+)

@@ -1,0 +1,118 @@
+"""`tickwork pause`, `resume`, `pauses`: of a team, a pool, or a cell. Single jobs: `tickwork jobs pause`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tickwork.cli.output import say, show_json, show_table, with_api_options
+from tickwork.client import ApiClient
+
+
+def _with_scope[F: Callable[..., Any]](command: F) -> F:
+    """The options that say what is paused."""
+    for option in reversed(
+        (
+            click.option("--team", help="Whose jobs and timers, or whose pool [the caller's own]."),
+            click.option("--pool", help="Only what needs this pool of the team, or of the deployment."),
+            click.option("--cell", help="Everything in a cell, or in all ('*'); for the platform alone."),
+            click.option("--by", help="A note, behind the caller whom the credential proves."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _body(**named: str | None) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if value}
+
+
+@click.command("pause")
+@_with_scope
+@click.option("--reason", required=True, help="Why; each occurrence that is skipped shows it.")
+@click.option("--until", help="When it ends by itself, such as 2026-12-01T06:00:00Z [when it is resumed].")
+@click.option(
+    "--at-resume",
+    type=click.Choice(("skip", "latest", "all")),
+    default="skip",
+    show_default=True,
+    help="What becomes of the occurrences of jobs that are due meanwhile. Timers wait.",
+)
+@with_api_options
+def pause_command(
+    *,
+    team: str | None,
+    pool: str | None,
+    cell: str | None,
+    by: str | None,
+    reason: str,
+    until: str | None,
+    at_resume: str,
+    api: str | None,
+    as_json: bool,
+) -> None:
+    """Start nothing of a team, a pool or the cell from now on. What has been started goes on, with its retries."""
+    body = _body(team=team, pool=pool, cell=cell, by=by) | {"reason": reason, "at_resume": at_resume}
+    found = ApiClient(api).post("/pauses", body | ({"until": until} if until else {}))
+    if as_json:
+        show_json(found)
+        return
+    say(f"the {found['kind']} {found['name']} is paused until {found['until'] or 'it is resumed'}: {found['reason']}")
+    say("it holds for all starts within five seconds", err=True)
+
+
+@click.command("resume")
+@_with_scope
+@click.option("--dry-run", is_flag=True, help="Only say what that would start.")
+@with_api_options
+def resume_command(
+    *,
+    team: str | None,
+    pool: str | None,
+    cell: str | None,
+    by: str | None,
+    dry_run: bool,
+    api: str | None,
+    as_json: bool,
+) -> None:
+    """Let a team, a pool or the cell start again, and say what that starts. Again is a no-op."""
+    body = _body(team=team, pool=pool, cell=cell, by=by) | ({"dry_run": True} if dry_run else {})
+    found = ApiClient(api).post("/pauses:resume", body)
+    if as_json:
+        show_json(found)
+        return
+    what, starts = f"the {found['kind']} {found['name']}", found["starts"]
+    if not found["changed"] and not dry_run:
+        who = f": {found['resumed']['by']} resumed it at {found['resumed']['at']}" if found["resumed"] else ""
+        say(f"{what} was not paused{who}", err=True)
+        return
+    show_table(
+        starts["first"],
+        {"STARTS": lambda one: one["occurrence"], "DUE": lambda one: one["scheduled_at"]},
+        "nothing of what was paused starts",
+    )
+    more = "at least " if starts["at_least"] else ""
+    done = "would start" if dry_run else "start now"
+    say(f"{what}: {more}{starts['count']} {done}", err=True)
+
+
+@click.command("pauses")
+@click.option("--team", help="Those of a team, of its pools, and of the platform [the caller's own].")
+@with_api_options
+def pauses_command(team: str | None, api: str | None, as_json: bool) -> None:
+    """What is paused now, beyond single jobs."""
+    found = ApiClient(api).get("/pauses", **({"team": team} if team else {}))["pauses"]
+    if as_json:
+        show_json(found)
+        return
+    columns = {
+        "WHAT": lambda one: f"{one['kind']} {one['name']}",
+        "SINCE": lambda one: one["from"],
+        "UNTIL": lambda one: one["until"],
+        "AT RESUME": lambda one: one["at_resume"],
+        "BY": lambda one: one["by"],
+        "REASON": lambda one: one["reason"],
+    }
+    show_table(found, columns, "nothing is paused, but perhaps single jobs: tickwork jobs list")
