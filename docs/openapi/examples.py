@@ -164,6 +164,7 @@ def _definitions(stage: _Stage) -> None:
     late = {"reason": "the file came late", "payload": {"day": "2026-10-29"}, "client_key": "late-file-29"}
     stage.call("POST", f"{job}/run", late)
     stage.call("POST", f"{job}/run", late)
+    _backfill(stage, job)
     timer = stage.call("POST", "/timers", TIMER)["timer_id"]
     stage.call("POST", "/timers", TIMER)
     batch = [{**TIMER, "client_key": f"reminder-{number}"} for number in (1, 2)]
@@ -175,6 +176,23 @@ def _definitions(stage: _Stage) -> None:
     stage.call("DELETE", f"/timers/{timers[0]['timer_id']}")
     unknown = timer[:-4] + "ffff"
     stage.call("POST", "/timers:cancel", {"timer_ids": [timers[1]["timer_id"], unknown]})
+
+
+def _backfill(stage: _Stage, job: str) -> None:
+    past = {
+        "since": "2026-10-01T00:00:00Z",
+        "until": "2026-10-08T00:00:00Z",
+        "reason": "a wrong rate",
+        "concurrency": 2,
+    }
+    token = stage.call("POST", f"{job}/backfills", past | {"dry_run": True})["token"]
+    made = stage.call("POST", f"{job}/backfills", past | {"token": token, "client_key": "wrong-rate-oct"})
+    at = f"/backfills/{made['backfill_id']}"
+    stage.call("GET", at)
+    stage.call("POST", f"{at}/pause", {"reason": "the ledger is slow"})
+    stage.call("POST", f"{at}/resume", {})
+    stage.call("POST", f"{at}/cancel", {"reason": "the rate was right", "runs": "leave"})
+    stage.call("GET", f"{job}/backfills")
 
 
 def _worker(stage: _Stage) -> None:

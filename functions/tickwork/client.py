@@ -190,7 +190,7 @@ def _with_client_keys(path: str, body: object) -> object:
     """The body with a key for each timer, or run by hand, that has none."""
     if path == "/timers" and isinstance(body, dict):
         return _with_client_key(body)
-    if path.startswith("/jobs/") and path.endswith("/run"):
+    if path.startswith("/jobs/") and path.endswith(("/run", "/backfills")):
         return _with_client_key(body)
     if path == "/timers:batch" and isinstance(body, dict) and isinstance(body.get("timers"), list):
         return {**body, "timers": [_with_client_key(one) for one in body["timers"]]}

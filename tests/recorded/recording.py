@@ -39,9 +39,19 @@ from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import calendars, changing, counting_jobs, registering, rolling_out, skipping
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.runs import asking, cancelling, dead_letters, paging, timers, worker_calls
+from tickwork.flows.runs import (
+    asking,
+    backfill_making,
+    backfill_stopping,
+    cancelling,
+    dead_letters,
+    paging,
+    timers,
+    worker_calls,
+)
 from tickwork.flows.runs.admitting import let_in
 from tickwork.flows.runs.asking import Wanted
+from tickwork.flows.runs.backfill_making import Wanted as Backfilled
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
@@ -224,6 +234,13 @@ def _jobs(world: World) -> None:
     for beside, client_key in ((False, ""), (True, "late-file")):
         late = Wanted("shop:daily", "key:shop:ann", "the file came late", beside=beside, client_key=client_key)
         asking.ask_for_run(world.ports, late)
+    past = 1_792_454_400_000, 1_792_886_400_000
+    backfills = [
+        Backfilled("shop:several", *past, "all", order, 2, "key:shop:ann", "a bug", order)
+        for order in ("oldest_first", "newest_first")
+    ]
+    made = [backfill_making.make(world.ports, one) for one in backfills]
+    backfill_stopping.cancel(world.ports, made[1].backfill_id, "ops", "a mistake", stops_runs=True)
     parked = {"status": "error", "reason": "no zone data", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
     commit(world.ports, Update(JOBS, {"job_id": "shop:parked"}, Anyway("as a window parks it"), set=parked))
     holder = world.next_key("shop:freed")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulator.checks.backfills import unfinished
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.tables import JOBS, LEASES, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, TEAMS, TIMERS
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -47,4 +48,4 @@ def pending(world: World) -> list[str]:
         for job in world.tables.items(JOBS)
         if job["status"] == "error" and job["job_id"] not in world.poisoned
     ]
-    return reasons
+    return reasons + unfinished(world.tables.items(TEAMS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.simulator import clients, operators, readers, servers
+from tests.simulator import clients, operators, readers, rerunning, servers
 from tests.simulator.elements import CALENDAR
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
@@ -83,6 +83,8 @@ def _plan_changes(world: World, job: JobPlan, job_id: str) -> None:
     at = world.kernel.at
     for number, run in enumerate(job.runs):
         at(run.at_ms, partial(clients.run_by_hand, world, job_id, run, f"by-hand-{number}"))
+    for number, backfill in enumerate(job.backfills):
+        at(backfill.at_ms, partial(rerunning.backfill, world, job_id, backfill, f"backfill-{number}"))
     for skip in job.skips:
         at(skip.at_ms, partial(clients.skip_one, world, job_id, skip))
     for change in job.changes:

@@ -50,7 +50,7 @@ _CATCH_UPS = (
     CatchUp("all", max_lateness_s=90),
     CatchUp("latest", max_lateness_s=30),
 )
-_BY_HAND_SEEDS, _SKIPPING_SEEDS = 0.25, 0.25
+_BY_HAND_SEEDS, _SKIPPING_SEEDS, _BACKFILLING_SEEDS = 0.25, 0.25, 0.2
 _LIMITED_SEEDS = 0.3
 _RESOURCES = (Resource("db", 2), Resource("db", 3), Resource("api", 4))
 _AHEAD_S = (-3, 0, 0, 1, 1, 2, 5, 10, 30, 59, 61, 90, 150, 200, 260)
@@ -105,6 +105,20 @@ class RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillPlan:
+    """That somebody has what was due in the last seconds run again, and stops or pauses that (0: nobody does)."""
+
+    at_ms: int
+    span_ms: int
+    outcomes: str
+    order: str
+    concurrency: int
+    pause_at_ms: int
+    cancel_at_ms: int
+    stops_runs: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SkipPlan:
     """That somebody skips the `number`-th occurrence which a job has to come, and takes it back (0: nobody does)."""
 
@@ -132,6 +146,7 @@ class JobPlan:
     buffer_age_s: int = 0
     runs: tuple[RunPlan, ...] = ()
     skips: tuple[SkipPlan, ...] = ()
+    backfills: tuple[BackfillPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +187,32 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = with_buffers(Random(f"buffers of {start_ms}"), shape)
     shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
     shape = _with_skips(Random(f"skips of {start_ms}"), shape)
+    shape = _with_backfills(Random(f"backfills of {start_ms}"), shape)
     shape = with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)
     return with_scope_pauses(Random(f"pauses of scopes of {start_ms}"), shape, TEAMS[0], POOL)
+
+
+def _with_backfills(rng: Random, shape: Shape) -> Shape:
+    """In some seeds people run a range of a job again."""
+    if rng.random() >= _BACKFILLING_SEEDS:
+        return shape
+
+    def backfill(job: JobPlan) -> BackfillPlan:
+        at_ms = rng.randrange(min(job.create_at_ms), shape.start_ms + shape.safety_ms)
+        paused_ms, cancelled_ms = rng.choice(((0, 0), (0, 0), (rng.randrange(9_000), 0), (0, rng.randrange(30_000))))
+        return BackfillPlan(
+            at_ms,
+            rng.choice((15, 40, 90)) * SECOND_MS,
+            rng.choice(("none", "failed", "all", "all")),
+            rng.choice(("oldest_first", "newest_first")),
+            rng.choice((1, 2, 5)),
+            at_ms + paused_ms if paused_ms else 0,
+            at_ms + cancelled_ms if cancelled_ms else 0,
+            rng.random() < 0.5,
+        )
+
+    jobs = (replace(job, backfills=tuple(backfill(job) for _ in range(rng.choice((0, 1, 1, 2))))) for job in shape.jobs)
+    return replace(shape, jobs=tuple(jobs))
 
 
 def _with_skips(rng: Random, shape: Shape) -> Shape:

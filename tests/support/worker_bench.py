@@ -44,6 +44,7 @@ class FakeSqs:
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
         self.asked_for: list[int] = []
+        self.waited_for: list[int] = []
         self.shown: dict[str, list[int]] = {}
         self.deleted: list[str] = []
         self.on_receive: Callable[[], object] = lambda: None
@@ -52,6 +53,7 @@ class FakeSqs:
 
     def receive_message(self, **asked: Any) -> dict[str, Any]:
         self.asked_for.append(asked["MaxNumberOfMessages"])
+        self.waited_for.append(asked["WaitTimeSeconds"])
         self.on_receive()
         bodies = self.batches.pop(0) if self.batches else []
         return {"Messages": [self._message(body) for body in bodies]}

@@ -51,7 +51,7 @@ class Grant:
 
 
 _JOB, _TIMER, _CALENDAR = Place("path", "job_id"), Place("path", "timer_id"), Place("path", "calendar_id")
-_TEAM = Place("path", "team")
+_TEAM, _BACKFILL = Place("path", "team"), Place("path", "backfill_id")
 _QUERY, _BODY = Place("query"), Place("body")
 _RUNS = Place("entries", "runs")
 
@@ -66,6 +66,12 @@ MATRIX: Mapping[str, Grant] = {
     "run_job": Grant(OPERATORS, _JOB),
     "skip_occurrence": Grant(OPERATORS, _JOB),
     "unskip_occurrence": Grant(OPERATORS, _JOB),
+    "create_backfill": Grant(OPERATORS, _JOB),
+    "list_backfills": Grant(READERS, _JOB),
+    "get_backfill": Grant(READERS, _BACKFILL),
+    "pause_backfill": Grant(OPERATORS, _BACKFILL),
+    "resume_backfill": Grant(OPERATORS, _BACKFILL),
+    "cancel_backfill": Grant(OPERATORS, _BACKFILL),
     "next_occurrences": Grant(READERS, _JOB),
     "job_runs": Grant(READERS, _JOB),
     "preview_schedule": Grant(READERS, _BODY, names_calendars=True),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tickwork.api import service
 from tickwork.api.audit import routes as audit
+from tickwork.api.backfills import routes as backfills
 from tickwork.api.calendars import routes as calendars
 from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
@@ -26,6 +27,7 @@ from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
     "jobs": (*jobs.ROUTES, *running.ROUTES, *skipping.ROUTES),
+    "backfills": backfills.ROUTES,
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,
     "runs": runs.ROUTES,

@@ -11,6 +11,7 @@ from typing import IO, Any
 import click
 
 from tickwork.cli.audit_commands import audit_group
+from tickwork.cli.backfills_commands import backfills_group
 from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.cells_commands import cells_group
 from tickwork.cli.cost_command import cost_command
@@ -84,6 +85,7 @@ def main() -> None:
 
 for command in (
     jobs_group,
+    backfills_group,
     timers_group,
     calendars_group,
     runs_group,

@@ -59,7 +59,8 @@ class Session:
         self._port, self._state, self._demo, self._auth = port, state.absolute(), demo, auth
         self._workers = [*workers, (demo_jobs.POOL, f"{DEMO_WORKER}:app")] if demo else list(workers)
         self._pools = (*pools, *(pool for pool, _ in self._workers))
-        self._settings = replace(SETTINGS, oidc=os.environ.get("TICKWORK_OIDC", ""))
+        oidc, cells = (os.environ.get(name, "") for name in ("TICKWORK_OIDC", "TICKWORK_CELLS"))
+        self._settings = replace(SETTINGS, oidc=oidc, cells=cells)
         self._endpoint = Endpoint(
             python=python,
             port=endpoint_port,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.attempts import AttemptChecks
 from tests.simulator.checks.audited import AuditChecks
 from tests.simulator.checks.audits import LedgerAuditChecks
+from tests.simulator.checks.backfills import BackfillChecks
 from tests.simulator.checks.chains import ChainChecks
 from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.deadlines import DeadlineChecks
@@ -61,6 +62,7 @@ class Checks:
         self.slots = SlotChecks(world)
         self.skips = SkipChecks(world, self.told)
         self.overlaps = OverlapChecks(world)
+        self.backfills = BackfillChecks(world)
         self.planned_by = PlannedByChecks(world)
         self.lags = LagChecks(world)
         self.deadlines = DeadlineChecks(world)
@@ -109,6 +111,7 @@ class Checks:
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
         self.overlaps.settled(process, changes)
+        self.backfills.settled(process, changes)
         self.planned_by.settled(process, changes)
         self.rows.settled(process, changes)
         self.audited.settled(process, changes)

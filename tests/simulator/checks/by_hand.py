@@ -5,4 +5,4 @@ from __future__ import annotations
 
 def is_by_hand(place: str) -> bool:
     """Of a ref, or of a sort key; also of a retry of such a run."""
-    return "#manual." in place
+    return "#manual." in place or "#backfill." in place

@@ -56,6 +56,9 @@ class OverlapChecks:
     def _item_changed(self, process: Process, before: Item | None, after: Item | None) -> list[tuple[Item, str]]:
         item = after or before or {}
         job_id, ref = item.get("job_id"), f"{item.get('pk')}|{item.get('sk')}"
+        if ref.endswith("#look") and (after or {}).get("status") != "pending":
+            _, team, name, *_ = str(item["sk"]).split("#")
+            self._check_looked_at(process, f"{team}:{name}")
         if job_id is None or "run_ref" in item:
             return []
         if after is None:

@@ -29,11 +29,11 @@ _SPARE_TIMES = 2
 
 
 class RowChecks:
-    """`_set`: by process the slices whose next try it has moved."""
+    """`_set`: by process the slices whose next try it has moved, each with the try that stood before."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._set: dict[Process, set[str]] = {}
+        self._set: dict[Process, dict[str, int]] = {}
         self._late: dict[tuple[Process, str], set[str]] = defaultdict(set)
 
     def sent(self, process: Process, message: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class RowChecks:
             if table is LEASES and after is not None:
                 touched.add(after["slice"])
                 if before is not None and before.get("aside_s", 0) != after.get("aside_s", 0):
-                    self._set.setdefault(process, set()).add(after["slice"])
+                    self._set.setdefault(process, {}).setdefault(after["slice"], before.get("aside_s", 0))
             elif table is SET_ASIDE and after is not None:
                 touched.add(after["slice"])
                 if before is not None and before["next_try_s"] == after["next_try_s"]:
@@ -101,5 +101,7 @@ class RowChecks:
         return any(not who.startswith("job#") or who == f"job#{team}:{job}" for who in waiting)
 
     def tries_of(self, process: Process) -> dict[str, int]:
-        """The slices whose next try the process has moved, each with that try: whoever sets it sends its tick."""
-        return {slice_id: self.first_try(slice_id) for slice_id in self._set.get(process, ())}
+        """The slices whose next try the process has moved, each with that try: whoever sets it sends its tick. One that
+        stands as the process found it was another's to send."""
+        tries = {slice_id: self.first_try(slice_id) for slice_id in self._set.get(process, ())}
+        return {slice_id: second for slice_id, second in tries.items() if second != self._set[process][slice_id]}

@@ -26,7 +26,10 @@ from tickwork.api.table import ROUTES
 from tickwork.api.wall import covered
 from tickwork.core.access.actors import LOCAL, ROLES, Role, parse_rules
 from tickwork.core.instants import DAY_MS, parse_iso
-from tickwork.core.ledger.tables import ALL_TABLES, KEYS
+from tickwork.core.jobs.backfills import Backfill
+from tickwork.core.ledger.tables import ALL_TABLES, KEYS, TEAMS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Absent, Put
 from tickwork.flows.access import keys
 from tickwork.flows.access.authenticating import KnownKeys, SeenKeys
 from tickwork.flows.access.keys import Wanted
@@ -69,6 +72,10 @@ class Stage:
         self.do("PUT", f"/teams/{team}/pools/own", {})
         self.do("PUT", f"/calendars/{team}:days", {"dates": ["2026-12-25"]})
         job = self.do("POST", "/jobs", {"team": team, "name": "nightly", "schedule": SCHEDULE, "target": target})
+        backfill = Backfill(
+            f"{team}:nightly", "0123456789abcdef", "none", Work("default", "h"), count=2, status="paused"
+        )
+        self.ports.store.commit([Put(TEAMS, backfill.to_item(), Absent())])
         timer = self.do("POST", "/timers", {"team": team, "delay_s": 600, "target": target})
         due = self.do("POST", "/timers", {"team": team, "delay_s": 0, "target": target})
         self.ports.clock.sleep_ms(1_000)
@@ -80,6 +87,7 @@ class Stage:
             "name": "own",
             "job_id": f"{team}:nightly",
             "next": job["next"]["scheduled_at"],
+            "backfill_id": backfill.backfill_id,
             "timer_id": timer["timer_id"],
             "run": due["timer_id"],
             "calendar_id": f"{team}:days",
@@ -130,6 +138,10 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "run_job": {"reason": "the file came late"},
         "skip_occurrence": {"scheduled_at": it["next"], "reason": "the bank is closed"},
         "unskip_occurrence": {"scheduled_at": it["next"]},
+        "create_backfill": {"since": "2026-10-01T00:00:00Z", "until": "2026-10-03T00:00:00Z", "reason": "a bug"},
+        "pause_backfill": {"reason": "too much"},
+        "resume_backfill": {},
+        "cancel_backfill": {"reason": "a mistake", "runs": "leave"},
         "preview_schedule": {"schedule": SCHEDULE, "team": team},
         "create_timer": timer,
         "create_timers": {"timers": [timer]},

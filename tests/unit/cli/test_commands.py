@@ -239,3 +239,23 @@ def test_one_occurrence_is_skipped_as_it_is_shown_and_that_is_taken_back(url: st
     assert refused.exit_code == 2
     assert one.partition("@")[2] in refused.stderr
     assert run(url, "jobs", "skip", "payments:nightly", "--reason", "closed").exit_code == 2
+
+
+def test_a_range_is_counted_and_run_again(url: str) -> None:
+    run(url, "jobs", "create", "payments:nightly", "--cron", "0 2 * * *", "--pool", "payments")
+    past = ("--since", "2026-09-01T00:00:00Z", "--until", "2026-09-04T00:00:00Z", "--reason", "a wrong rate")
+    counted = run(url, "backfills", "create", "payments:nightly", *past, "--dry-run")
+    assert "3 none, 0 failed" in counted.stdout
+    assert "no backfills" in run(url, "backfills", "list", "payments:nightly").stdout
+    refused = CliRunner().invoke(
+        main, ["backfills", "create", "payments:nightly", *past], env={"TICKWORK_API_URL": url}, input="n\n"
+    )
+    assert refused.exit_code != 0
+    made = json.loads(run(url, "backfills", "create", "payments:nightly", *past, "--yes", "--json").stdout)
+    assert (made["status"], made["matched"]) == ("running", 3)
+    name = made["backfill_id"]
+    assert "0 of 3" in run(url, "backfills", "list", "payments:nightly").stdout
+    assert "paused" in run(url, "backfills", "pause", name, "--reason", "slow").stdout
+    assert "running" in run(url, "backfills", "resume", name).stdout
+    assert "1 cancelled" in run(url, "backfills", "cancel", name, "--reason", "no", "--runs", "cancel").stdout
+    assert "a wrong rate" in run(url, "backfills", "show", name).stdout

@@ -29,6 +29,14 @@ COMMANDS: dict[str, list[str]] = {
     "jobs create": [JOB, "--cron", "0 2 * * *", "--pool", "payments"],
     "jobs update": [JOB, "--lease", "90"],
     "jobs pause": [JOB, "--by", "ann", "--reason", ALL_AT_ONCE.replace("\x00", "").replace("\ud800", "")],
+    "backfills create": [
+        *(JOB, "--since", "2026-09-01T00:00:00Z", "--until", "2026-09-03T00:00:00Z", "--reason", "a bug", "--dry-run"),
+    ],
+    "backfills list": [JOB],
+    "backfills show": ["BACKFILL"],
+    "backfills pause": ["BACKFILL", "--reason", "x"],
+    "backfills resume": ["BACKFILL"],
+    "backfills cancel": ["BACKFILL", "--reason", "x", "--runs", "leave"],
     "jobs skip": ["NEXT", "--reason", "closed"],
     "jobs unskip": ["NEXT"],
     "jobs run": [JOB, "--reason", "late"],
@@ -151,6 +159,8 @@ def run(url: str, tmp_path: Path) -> Callable[[str, str], Result]:
     content.write_text('{"dates": ["2026-12-25"]}')
     key = client.post("/keys", {"team": "payments", "role": "viewer"})
     named = {"TIMER": timer["timer_id"], "FILE": str(content), "KEY": key["key_id"]}
+    past = {"since": "2026-09-01T00:00:00Z", "until": "2026-09-03T00:00:00Z", "reason": "a bug"}
+    named["BACKFILL"] = client.post(f"/jobs/{JOB}/backfills", past)["backfill_id"]
     named["NEXT"] = f"{JOB}@{job['next']['scheduled_at']}"
 
     def invoke(command: str, more: str = "") -> Result:

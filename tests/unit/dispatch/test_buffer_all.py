@@ -56,6 +56,14 @@ def test_what_is_due_waits_in_its_order_and_goes_one_after_the_other(world: Worl
     assert buffer_of(world) == ("None", "None", "None")
 
 
+def test_who_ends_a_run_sees_to_the_look_at_the_one_that_waits_then(world: World) -> None:
+    first, keys = held(world, 2)
+    world.after(20)
+    world.complete(first, world.run(first).token)
+    (look,) = [look for look in looks(world) if look.run_ref == keys[1].ref]
+    assert look.key.fire_second in {int(body["second"]) for body in world.outbox.bodies("ticks")}
+
+
 def test_what_is_more_than_may_wait_is_skipped_and_says_so(world: World) -> None:
     first, keys = held(world, 3, buffer_max=2)
     assert [status(world, key) for key in keys] == ["buffered", "buffered", "skipped"]
@@ -88,6 +96,24 @@ def test_one_that_is_cancelled_while_it_waits_is_stepped_over(world: World) -> N
     succeeded(world, keys[0])
     assert [len(world.messages(key)) for key in keys] == [1, 0, 1]
     assert buffer_of(world) == ("None", "None", "None")
+
+
+def test_a_step_that_was_planned_before_one_ceased_to_wait_is_refused_and_looks_again(world: World) -> None:
+    _, keys = held(world, 2)
+    third = world.next_key("shop:x")
+    world.clock.at_ms = third.fire_at_ms
+    commit = world.store.commit
+
+    def cancelled_before(writes: Any) -> Any:
+        if any(getattr(write, "set", {}).get("status") == "buffered" for write in writes):
+            world.store.commit = commit  # type: ignore[method-assign]
+            cancelling.cancel_run(world.ports, keys[0], "not wanted")
+        return commit(writes)
+
+    world.store.commit = cancelled_before  # type: ignore[method-assign]
+    world.scan()
+    assert status(world, third) == "buffered"
+    assert buffer_of(world) == (keys[1].ref, third.ref, "2")
 
 
 def test_one_behind_the_last_that_was_cancelled_is_found(world: World) -> None:

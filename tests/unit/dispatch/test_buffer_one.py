@@ -23,16 +23,23 @@ from tests.unit.dispatch.test_overlap import (
     skipped,
     succeeded,
 )
+from tickwork.core.audit.passes import EXPIRES_AFTER_MS, has_expired
+from tickwork.core.dispatch import chain, set_aside
+from tickwork.core.errors import Throttled
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp
-from tickwork.core.jobs.overlap import BUFFER_ONE
+from tickwork.core.jobs.overlap import BUFFER_ONE, Holding
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Look
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Anyway, Delete, Update
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.dispatch import creating, freeing
+from tickwork.flows.audit import mending
+from tickwork.flows.audit.repairs import Repairs
+from tickwork.flows.dispatch import creating, freeing, releasing
+from tickwork.flows.dispatch.fired import Firing
+from tickwork.flows.dispatch.firing import fire
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import cancelling, dead_letters, worker_calls
@@ -214,6 +221,52 @@ def test_a_start_of_a_run_that_waits_is_declined(world: World) -> None:
     assert (declined.reason, declined.discard) == ("buffered", True)  # type: ignore[union-attr]
     world.complete(first, world.run(first).token)
     assert world.must_start(second).attempt == 1
+
+
+def ticks(world: World) -> set[int]:
+    return {int(body["second"]) for body in world.outbox.bodies("ticks")}
+
+
+def test_the_look_has_its_tick_whoever_puts_it(world: World) -> None:
+    held(world)
+    (look,) = looks(world)
+    assert look.key.fire_second in ticks(world)
+    until_look(world)
+    (again,) = looks(world)
+    assert again.key.fire_second in ticks(world), "it has moved on"
+
+
+def test_what_had_to_wait_is_no_lag_of_the_dispatch(world: World) -> None:
+    _, first, second = held(world)
+    world.after(40)
+    before = world.signals.counts["scheduler.fire_lag_seconds"]
+    world.complete(first, world.run(first).token)
+    assert len(world.messages(second)) == 1
+    assert world.signals.counts["scheduler.fire_lag_seconds"] == before > 0
+
+
+def test_what_is_due_is_left_while_what_waits_could_go_and_did_not(world: World, monkeypatch: Any) -> None:
+    job_id, first, _ = held(world)
+    monkeypatch.setattr(freeing, "free_job", lambda *_: None)
+    world.complete(first, world.run(first).token)
+    monkeypatch.setattr(releasing, "free", lambda *_: ([], set()))
+    third = world.next_key(job_id)
+    fired = fire(world.ports, [world.run(third)], Firing("a test"))
+    assert set_aside.job(job_id) in fired.left
+    assert (status(world, third), world.messages(third)) == ("pending", [])
+
+
+def test_what_waits_keeps_a_newer_one_from_firing_also_by_itself(world: World) -> None:
+    """As planned: no run holds the job, and one waits."""
+    job_id, _, second = held(world)
+    job = registering.get_job(world.ports, job_id)
+    assert job.next is not None
+    step = chain.plan_step(job, job.next, job.next.fire_at_ms, 2, Holding())
+    assert (step.fires, [one.reason for one in step.skipped]) == (False, ["overlap"])
+    (update, record, *_) = chain.step_writes(job, world.next_key(job_id), step, world.clock.at_ms, 60)
+    assert isinstance(record, Update)
+    assert record.set["held_by"] == held_by(second, "buffered")
+    assert isinstance(update, Update)
 
 
 # --- it is dropped --------------------------------------------------------------------------------------------
@@ -509,6 +562,34 @@ def test_a_look_that_cannot_send_stays_until_it_can(world: World) -> None:
     assert second.ref not in [look.run_ref for look in looks(world)]
 
 
+def test_a_look_waits_with_its_job_where_that_is_left(world: World) -> None:
+    """Its job cannot be stepped in the same batch: the look is left with what is due, wherever it lies."""
+    job_id, _, _ = held(world)
+    (look,) = looks(world)
+    due = world.run(world.next_key(job_id))
+    world.clock.at_ms = due.key.fire_at_ms
+    commit = world.store.commit
+
+    def busy(writes: Any) -> Any:
+        if any(write.table is JOBS for write in writes):
+            raise Throttled("busy")
+        return commit(writes)
+
+    world.store.commit = busy  # type: ignore[method-assign]
+    fired = fire(world.ports, [look, due], Firing("a test"))
+    assert fired.left[set_aside.job(job_id)].begin == look.key.fire_second < due.key.fire_second
+    assert [one.key for one in looks(world)] == [look.key]
+
+
+def test_one_that_had_to_wait_expires_only_when_its_message_has_waited_as_long(world: World) -> None:
+    _, first, second = held(world)
+    world.after(EXPIRES_AFTER_MS / 1_000)
+    world.complete(first, world.run(first).token)
+    assert len(world.messages(second)) == 1
+    assert not has_expired(world.run(second), 0, world.clock.at_ms)
+    assert has_expired(world.run(second), 0, world.clock.at_ms + EXPIRES_AFTER_MS)
+
+
 # --- what fails, and what was tampered with -------------------------------------------------------------------
 
 
@@ -529,12 +610,23 @@ def test_the_audit_ends_one_that_its_job_does_not_name(world: World) -> None:
     assert (status(world, second), world.run(second).reason) == ("skipped", "overlap")
 
 
+@pytest.mark.parametrize("job", ["names nothing", "is gone"])
+def test_so_does_the_look_which_is_spent_then(world: World, job: str) -> None:
+    job_id, _, second = held(world)
+    names = ("buffer_first", "buffer_last", "buffer_count")
+    hand = Anyway("a hand")
+    gone = Delete(JOBS, {"job_id": job_id}, hand)
+    world.store.commit([gone if job == "is gone" else Update(JOBS, {"job_id": job_id}, hand, remove=names)])
+    until_look(world)
+    assert (status(world, second), looks(world)) == ("skipped", [])
+
+
 def test_the_audit_lets_go_one_whose_look_is_lost(world: World) -> None:
     _, first, second = held(world)
     (look,) = looks(world)
     world.store.commit([Delete(TIMERS, look.key.as_item(), Anyway("a hand"))])
     world.store.commit([Update(TIMERS, first.as_item(), Anyway("a test"), set={"status": "succeeded"})])
-    freeing.see_to(world.ports, second)
+    mending.mend(world.ports, [world.item(second)], Repairs())
     assert len(world.messages(second)) == 1
 
 

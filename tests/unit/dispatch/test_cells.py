@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tickwork
 from tests.support.fakes import NOW_MS, fake_ports
 from tests.support.http import ApiUnderTest
+from tickwork.api.gate import KeyGate
 from tickwork.core.access.actors import LOCAL
+from tickwork.core.audit import passes
 from tickwork.core.dispatch.chain import chain_unmoved
+from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import InvalidField, Throttled, UnknownCell
-from tickwork.core.instants import SECOND_MS, second_of
+from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS, second_of
 from tickwork.core.jobs.definitions import Job, Next, next_attributes
 from tickwork.core.ledger.cells import ALL, CellShape, of_team, parse_cells, read_place, written_place
 from tickwork.core.ledger.keys import LedgerKey
@@ -20,10 +26,15 @@ from tickwork.core.ledger.messages import Tick
 from tickwork.core.ledger.tables import JOBS, LEASES, TEAMS, TIMERS
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Is, Update
 from tickwork.core.schedule import parse_schedule
-from tickwork.flows.access import placements
+from tickwork.flows.access import keys, placements
+from tickwork.flows.access.keys import Wanted
+from tickwork.flows.audit.auditing import look_at_open_buckets
+from tickwork.flows.audit.giving_back import _audited_s
 from tickwork.flows.audit.history import view_of
 from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
@@ -248,6 +259,76 @@ def test_the_audit_finds_what_the_slices_of_every_cell_have_passed_unsent() -> N
     assert reconcile(ports).resent == 1
 
 
+def test_a_bucket_that_was_left_open_is_read_again_in_its_own_cell() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    key = timer(ports, ahead_s=5)
+    serve(ports, "side", key.fire_at_ms)
+    slice_id = f"side#{key.shard % SIDE.slices:04d}"
+    ports.store.commit([passes.put_row(passes.again_soon(slice_id, key.fire_second // 60, 0))])
+    ports.clock.sleep_ms(2 * HOUR_MS)
+    repairs = Repairs()
+    look_at_open_buckets(ports, repairs, deadline_in(ports, 60_000))
+    assert (repairs.audited, repairs.resent) == (1, 1)
+
+
+def test_a_jobs_next_is_overdue_by_the_cursor_of_its_own_cell() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    job(ports)
+    serve(ports, "main", next_of(ports).fire_at_ms + 5_000)
+    assert reconcile(ports).overdue == 0
+    serve(ports, "side", ports.clock.now_ms())
+    assert next_of(ports).fire_at_ms > ports.clock.now_ms()
+
+
+def test_lists_by_time_show_what_lies_in_every_cell_once() -> None:
+    ports = world()
+    made = [timer(ports, ahead_s=60 + n) for n in range(8)]
+    place(ports, of_team("acme"))
+    made += [timer(ports, ahead_s=60 + n) for n in range(8)]
+    assert {(key.cell, key.shard) for key in made} >= {("main", 0), ("side", 5)}, "the first shard and the last"
+    api, shown, cursor = ApiUnderTest(ports), list[str](), ""
+    while True:
+        page = api.call("GET", "/timers", team="acme", limit="3", **({"cursor": cursor} if cursor else {}))[1]
+        shown += [one["timer_id"] for one in page["timers"]]
+        if (cursor := page["cursor"] or "") == "":
+            break
+    assert sorted(shown) == sorted(key.job_id for key in made)
+
+
+def test_a_week_is_swept_when_the_audits_of_every_cell_have_passed_it() -> None:
+    ports = world()
+    issue_ticks(ports)
+    assert _audited_s(ports) == min(lease_of(ports, name).audited_day for name in ("main#0000", "side#0002"))
+    late = lease_of(ports, "side#0002")
+    ports.store.commit([Update(LEASES, {"slice": late.slice}, Is("token", late.token), set={"audited_day": 7})])
+    assert _audited_s(ports) == 7
+
+
+def lease_of(ports: Ports, name: str) -> SliceLease:
+    item = ports.store.get(LEASES, {"slice": name})
+    assert item is not None
+    return SliceLease.from_item(item)
+
+
+def test_who_places_by_what_another_has_changed_meanwhile_places_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change has its entry, and follows the one before it."""
+    ports = world()
+    place(ports, of_team("acme"))
+    right, raced = ports.store.commit, [False]
+
+    def between(writes: Any) -> Any:
+        if not raced[0]:
+            raced[0] = True
+            placements.take_back(another_process(ports), of_team("acme"), LOCAL, "another was first")
+        return right(writes)
+
+    monkeypatch.setattr(ports.store, "commit", between)
+    placed = placements.place(ports, of_team("acme"), "main", LOCAL, "home")
+    assert (placed.version, placed.before, placed.placed_in) == (3, "", "main")
+
+
 def test_a_timer_shows_as_queued_by_the_cursor_of_its_own_cell() -> None:
     ports = world()
     place(ports, of_team("acme"))
@@ -347,3 +428,47 @@ def test_the_platforms_team_places_and_takes_back_and_a_repetition_is_a_no_op() 
 def test_a_signal_of_another_cells_slice_names_it() -> None:
     ports = world()
     assert [ports.layout.label(1), ports.in_cell("side").layout.label(1)] == [1, "side#0001"]
+
+
+def test_a_team_that_creates_by_its_own_key_is_placed_too_and_sees_no_others_placements() -> None:
+    ports = world()
+    place(ports, of_team("acme"))
+    place(ports, of_team("shop"))
+    wanted = Wanted("acme", "owner", ports.clock.now_ms() + DAY_MS)
+    api = ApiUnderTest(ports, KeyGate())
+    api.headers = {"authorization": f"Bearer {keys.create_key(ports, wanted, LOCAL)[1]}"}
+    body = {"team": "acme", "delay_s": 60, "target": {"pool": "default", "handler": "h"}}
+    status_, made = api.call("POST", "/timers", body)
+    assert (status_, made["timer_id"].split("~")[1]) == (201, "side")
+    shown = api.call("GET", "/cells")[1]["placements"]
+    assert [one["of"] for one in shown] == ["team:acme"]
+    assert api.call("PUT", "/teams/acme/placement", {"cell": "main"})[0] == 403
+
+
+SEEN_FROM_A_CELL = {
+    "flows/audit/auditing.py",
+    "flows/dispatch/catching_up.py",
+    "flows/dispatch/leasing.py",
+    "flows/dispatch/live.py",
+    "flows/dispatch/pauses_seen.py",
+    "flows/dispatch/serving.py",
+    "flows/dispatch/sharing.py",
+    "flows/dispatch/ticking.py",
+    "flows/dispatch/windows.py",
+    "flows/jobs/resuming.py",
+    "ports.py",
+}
+"""What serves one cell, and is given ports that are seen from it (`Ports.in_cell`)."""
+
+
+def test_nothing_else_takes_the_cell_that_it_is_seen_from_for_the_one_of_what_it_reads_or_writes() -> None:
+    """Where something lies says its key, or the job; where something new goes, `placing.spread_of`; what belongs to the
+    environment lies under `layout.home`."""
+    package = Path(tickwork.__file__).parent
+    found = {str(one.relative_to(package)) for one in package.rglob("*.py") if "layout.cell\n" in _ended(one)}
+    assert found <= SEEN_FROM_A_CELL
+
+
+def _ended(path: Path) -> str:
+    """A source with each word on a line of its own."""
+    return re.sub(r"[^\w.]+", "\n", path.read_text(encoding="utf-8"))

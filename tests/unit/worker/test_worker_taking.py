@@ -9,7 +9,7 @@ import pytest
 from tests.support.worker_bench import Bench, message, receipt, refused, unreachable
 from tickwork.client import ApiRefused
 from tickwork.worker import App, Context
-from tickwork.worker.sources import LeaseSource
+from tickwork.worker.sources import LONG_POLL_S, LeaseSource
 
 
 @pytest.fixture
@@ -260,3 +260,14 @@ def test_what_may_pass_is_waited_out(bench: Bench) -> None:
         source.take(3)
     assert bench.clock.waits[:2] == [2.0, 2.0]
     assert all("handlers" in body for body in bench.api.of("/pools/payments:lease"))
+
+
+def test_a_source_may_be_asked_without_waiting(bench: Bench) -> None:
+    """As a worker of several lanes asks: one that has nothing keeps the others waiting no longer than it says."""
+    source = leases(bench)
+    for wait_s in (None, 0, 1):
+        source.take(3, wait_s)
+    assert [body["wait_s"] for body in bench.api.of("/pools/payments:lease")] == [5, 0, 1]
+    for wait_s in (None, 0, 1):
+        bench.source.take(3, wait_s)
+    assert bench.sqs.waited_for == [LONG_POLL_S, 0, 1]

@@ -105,7 +105,7 @@ class RunShown(TypedDict):
     reason: str | None
     """Why it ended as it did."""
     kind: NotRequired[str]
-    """`manual`: somebody has asked for it. A scheduled run and a timer have none."""
+    """`manual`, `backfill`: somebody has asked for it. A scheduled run and a timer have none."""
     occurrence_id: NotRequired[str]
     """Of one that has a kind: the `run_id` that the scheduled run of its nominal time has."""
     asked_for: NotRequired[AskedForShown]

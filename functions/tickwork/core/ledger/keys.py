@@ -3,7 +3,7 @@
 | item | table | partition key | sort key | written by | read by | bounded by |
 |---|---|---|---|---|---|---|
 | run of an occurrence | timers | `cell#shard#bucket` | `second#team#name#scheduled` | creators, scanner, workers' calls | scanner, ticker, audit, history | one minute of one shard |
-| run that somebody asked for | timers | `cell#shard#bucket` | `second#team#name#scheduled#manual.UNIQUE` | API | as of an occurrence | the team's creates |
+| run that somebody asked for | timers | `cell#shard#bucket` | `second#team#name#scheduled#manual.UNIQUE`, or `backfill.UNIQUE` | API; of a backfill, the end of a run of it, reconciler | as of an occurrence | the team's creates; `CONCURRENCY_MAX` of a backfill at a time |
 | retry of a run | timers | `cell#shard#bucket` | the run's, at its own second, and `#retry.N`, or `.retry.N` behind a kind | a failed attempt | scanner, audit | attempts of the run |
 | look at a run that is buffered | timers | `cell#shard#bucket` | `second#team#name#scheduled#look` | whoever buffers it, or moves the look on | scanner, audit | one of a job |
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | lists of runs, dead letters, replay | time to live |
@@ -27,6 +27,7 @@
 | last test of a pager route | teams | `@tests` | `team#hash of the route` | API | API | `ROUTES_MAX` of the team at a time |
 | what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
+| backfill of a job | teams | `@backfills` | `team#job#UNIQUE` | API, the end of a run of it, reconciler | API, the end of a run of it, reconciler | `KEPT_MAX` of the job |
 | what is paused: a team, a pool, the cell; known for a week after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
 | in which cell what is new of a team, or of all, lies | teams | `@cells` | `team#name`, `all#` | API | whoever creates | teams that were ever placed |
@@ -38,7 +39,7 @@
 | seal of what a team's audit has gained | audit | `team:seal:entries` | `-#number#start of its hash` | reconciler | verification | time to live |
 | how far a team's audit is sealed | passes | `cell#sealed` | `team` | first change of the team that a process makes; reconciler | reconciler, verification | teams |
 | secret of the hashes of payloads | passes | `cell#audit` | `payloads` | API | API | one |
-| payload | payloads | `job or one-shot id#version.hash` | - | API | API (start) | time to live |
+| payload; page of a backfill's list | payloads | `job or one-shot id#version.hash`, `job#backfill.UNIQUE#hash#page` | - | API | API (start), the end of a run of a backfill, reconciler | time to live |
 
 `through` is the last nominal second that was fired by the definition, in ten digits: the one an occurrence runs by is
 the first whose place lies at or behind its nominal second, and the one that stands in `jobs` when there is none.
@@ -108,8 +109,7 @@ class LedgerKey:
 
     @property
     def occurrence(self) -> str:
-        """The run as a person names it: a one-shot by its id, which says when it is due; a job's by its nominal time,
-        and by its kind where it has one."""
+        """The run as a person names it: a one-shot by its id, a job's by its nominal time, and its kind if it has one."""
         if parse_one_shot_name(self.name) is not None:
             return self.job_id
         own = kinds.own(self.kind)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 
-MANUAL = "manual"
+MANUAL, BACKFILL = "manual", "backfill"
 SCHEDULED = "scheduled"
 """How a run without a kind of its own is called. Never stored."""
 
 UNIQUE_DIGITS = 16
 """Of the hash that tells a job's runs of one second and one kind apart."""
 
-PATTERN = rf"(?:{MANUAL})\.[0-9a-f]{{{UNIQUE_DIGITS}}}"
+PATTERN = rf"(?:{MANUAL}|{BACKFILL})\.[0-9a-f]{{{UNIQUE_DIGITS}}}"
 """The kind of a run that somebody asked for."""
 
 LOOK = "look"

@@ -17,6 +17,7 @@ from tickwork.flows.audit.giving_back import sweep_counters
 from tickwork.flows.audit.long_pauses import look_at_pauses
 from tickwork.flows.audit.repairs import Deadline, Repairs, deadline_in
 from tickwork.flows.audit.sealing import seal_audit
+from tickwork.flows.runs import backfill_stopping
 from tickwork.ports import Ports
 
 BUDGET_MS = 240_000
@@ -36,6 +37,7 @@ def reconcile(ports: Ports, *, budget_ms: int = BUDGET_MS) -> Repairs:
     audit_ledger(ports, repairs, deadline_in(ports, budget_ms * _AUDIT_PERCENT // 100))
     look_at_open_buckets(ports, repairs, deadline_in(ports, budget_ms * _OPEN_PERCENT // 100))
     sweep_counters(ports)
+    _see_to_backfills(ports, repairs)
     look_at_pauses(ports)
     _seal(ports, repairs, deadline_in(ports, budget_ms * _SEAL_PERCENT // 100))
     _check_definitions(ports, repairs, end)
@@ -44,6 +46,14 @@ def reconcile(ports: Ports, *, budget_ms: int = BUDGET_MS) -> Repairs:
     if repairs.failed:
         raise Throttled(f"{repairs.failed} slices, buckets or definitions could not be read or repaired")
     return repairs
+
+
+def _see_to_backfills(ports: Ports, repairs: Repairs) -> None:
+    try:
+        repairs.failed += backfill_stopping.see_to_all(ports)
+    except WorldError as error:  # of their list: the next run reads it
+        repairs.failed += 1
+        ports.signals.log("backfills_not_seen_to", error=repr(error))
 
 
 def _seal(ports: Ports, repairs: Repairs, end: Deadline) -> None:

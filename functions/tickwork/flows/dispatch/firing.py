@@ -79,8 +79,7 @@ def fire(ports: Ports, due: Sequence[Due], firing: Firing) -> Fired:
         steps = [run for run in _to_step(ports, runs, jobs, firing, fired) if run.key.job_id not in stuck]
         messages += step_chains(ports, steps, jobs, firing, fired)
         freed += releasing.look_again(ports, fired.buffered, firing, fired)
-        stuck |= {who.name for who in fired.left if who.kind == set_aside.JOB}
-        looks = [one for one in looks if one.key.job_id not in stuck]
+        looks = releasing.leaving(looks, stuck, fired)
         looked, again = releasing.look(ports, looks, jobs, {one.key.ref for one in freed}, firing, fired)
         fired.released |= {message.key.ref for message in (*freed, *again)}
         messages += [*freed, *again]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tickwork.core.dispatch import buffering, releasing
+from tickwork.core.dispatch import buffering, releasing, set_aside
 from tickwork.core.dispatch.releasing import DROP, RELEASE, Head
 from tickwork.core.errors import InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import Job
@@ -85,7 +85,7 @@ def look_again(ports: Ports, job_ids: Collection[str], firing: Firing, fired: Fi
         try:
             job = read_job_to_plan(ports, job_id)
             if job is not None:
-                _free(ports, job, firing, fired, messages)
+                _free(ports, firing.paused.applied_to(job), firing, fired, messages)
         except (WorldError, Unreadable) as error:
             ports.signals.log("buffered_left", job_id=job_id, error=repr(error))
     return messages
@@ -114,7 +114,7 @@ def _free(ports: Ports, job: Job, firing: Firing, fired: Fired, messages: list[R
         again = read_job_to_plan(ports, job.job_id)
         if again is None:
             break
-        job = again
+        job = firing.paused.applied_to(again)
     return job
 
 
@@ -157,6 +157,15 @@ def _message(ports: Ports, job: Job, run: Run, firing: Firing) -> list[ReadyMess
         return []
     next_ms = job.next.scheduled_at_ms if job.next else 0
     return [replace(message_of(ports, run, work, firing), next_at_ms=next_ms)]
+
+
+def leaving(looks: Sequence[Look], stuck: Collection[str], fired: Fired) -> list[Look]:
+    """The looks that may be served now: those of a job that is left wait with it, for whatever it is left."""
+    for one in looks:
+        if set_aside.job(one.key.job_id) in fired.left:
+            fired.leave(set_aside.job(one.key.job_id), one.key)
+    held = {who.name for who in fired.left if who.kind == set_aside.JOB}
+    return [one for one in looks if one.key.job_id not in held | set(stuck)]
 
 
 # --- the look -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tickwork.core.ledger.keys import LedgerKey, payload_key
@@ -46,6 +47,18 @@ def keep_payload(ports: Ports, work: Work, owner_id: str, version: int, expires_
         Put(PAYLOADS, item, Anyway("its key says what is in it: whoever writes it writes the same")),
     )
     return replace(work, payload=None, payload_id=payload_id)
+
+
+def keep_page(ports: Ports, page_id: str, seconds: Sequence[int], expires_at_s: int) -> None:
+    """Store a page of the list of a backfill. Its id says which list: whoever writes it writes the same."""
+    item: Item = {"payload_id": page_id, "payload": json.dumps(list(seconds)), "expires_at_s": expires_at_s}
+    commit(ports, Put(PAYLOADS, item, Anyway("its id says which list it is a page of")))
+
+
+def read_page(ports: Ports, page_id: str) -> list[int]:
+    """A page of a backfill's list; empty when it is gone."""
+    item = ports.store.get(PAYLOADS, {"payload_id": page_id})
+    return [] if item is None else [int(second) for second in json.loads(str(item["payload"]))]
 
 
 def read_payload(ports: Ports, key: LedgerKey, payload_id: str | None) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tickwork.core.jobs import durations
-from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger import kinds, lifecycle
 from tickwork.core.ledger.keys import LedgerKey, is_wait_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, RESOURCES
@@ -35,7 +35,7 @@ from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.ledger import versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.teams import note_teams
-from tickwork.flows.runs import waking
+from tickwork.flows.runs import backfilling, waking
 from tickwork.ports import Ports
 
 
@@ -117,7 +117,9 @@ def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int, started
     """The job's `last`: for people and for the dead-man's switch; of a success (`started_at_ms`) how long it took, too.
     A crash before it loses no run, the ledger has it. The write says as well whether another waits for this end. It is
     about the schedule: a run by hand leaves it as it is, and one that waits for it is looked at all the same."""
-    if key.kind:
+    if key.kind and kinds.word_of(key.kind) == kinds.BACKFILL:
+        backfilling.advance_after(ports, key)
+    elif key.kind:
         freeing.free_job(ports, key.job_id)
     if "~" in key.name or key.kind:
         return

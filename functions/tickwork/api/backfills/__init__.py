@@ -1,0 +1,1 @@
+"""Backfills of jobs over HTTP."""
