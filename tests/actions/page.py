@@ -27,7 +27,7 @@ Behind the cells stand five rules:
   and the policies of its first message.
 - A change, a deletion or a pause is about what has not been dispatched. To stop what has been, cancel it.
 - Pauses go by nominal time: what was due before the pause runs, however late; what was due in it stays skipped when
-  it ends.
+  it ends. What is buffered until its job is free is judged when it could go: [overlap](schedules.md#overlap).
 - A job that is deleted and made anew is another job: it does not know what was paused or cancelled of the one before.
 - Cancelling works until an occurrence has ended. Once a cancellation is acknowledged, no attempt starts any more.
 """

@@ -54,8 +54,10 @@ def _a_look_does_not_move_on() -> Sequence[Patch]:
     return [(releasing, "_move_on", wrong)]
 
 
-def _a_look_sends_nothing_again() -> Sequence[Patch]:
-    return [(releasing, "_is_dispatched", lambda *_: False)]
+def _nobody_sends_what_had_to_wait() -> Sequence[Patch]:
+    """The look alone is missed by a crash between a release and its send, which some thousand seeds may not show; it is
+    a unit test's (tests/unit/dispatch/test_buffer_one.py)."""
+    return [(releasing, "_is_dispatched", lambda *_: False), (releasing, "_told", lambda *_: [])]
 
 
 def _released_in_a_pause() -> Sequence[Patch]:
@@ -121,7 +123,7 @@ BUGS = (
     Bug("what waits and who holds are not compared", _compares_next_alone),
     Bug("what waits is let go beside the holder", _released_beside_the_holder),
     Bug("a look at what waits does not move on", _a_look_does_not_move_on),
-    Bug("a look sends nothing again of what had to wait", _a_look_sends_nothing_again),
+    Bug("nobody sends what had to wait when it goes", _nobody_sends_what_had_to_wait),
     Bug("what waits is let go in a pause", _released_in_a_pause),
     Bug("what waits is let go however late it is", _released_however_late),
     Bug("what waits is dropped without a record", _dropped_without_a_record),
