@@ -3,6 +3,7 @@ again soon; and a job that was parked goes on where it stood (F8, F16)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,11 +22,11 @@ from tests.support.worlds import (
     statuses,
 )
 from tests.unit.audit.test_open_buckets import Throttling, pass_days, timer_without_worker
-from tickwork.core.errors import Throttled
+from tickwork.core.errors import OutcomeUnknown, Throttled
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey, parse_ref
 from tickwork.core.ledger.tables import JOBS, PASSES, TIMERS
-from tickwork.core.ledger.writes import Anyway, Update
+from tickwork.core.ledger.writes import Anyway, Committed, Delete, Put, Refused, Update, Write
 from tickwork.core.runs.attempts import StartRequest
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.runs import worker_calls
@@ -110,6 +111,29 @@ def test_a_job_that_was_parked_goes_on_where_it_stood_and_loses_nothing_of_the_m
     missed = [second for second in statuses(tables) if second <= 80]
     assert {after - before for before, after in pairwise(missed)} == {20}
     assert len(missed) == 4
+
+
+def test_a_next_that_was_put_back_is_fired_also_where_the_reply_was_lost_and_the_job_was_changed() -> None:
+    ports, tables = make_world()
+    create_job(ports, every(20))
+    job = job_item(tables)
+    key = LedgerKey("main", job["next_shard"], job["next_fire_at_ms"], "pay", "nightly", job["next_scheduled_at_ms"])
+    tables.commit([Delete(TIMERS, key.as_item(), Anyway("vanished"))])
+    move(ports, 30)
+    serve(ports)
+    right, lost = tables.commit, []
+
+    def lossy(writes: Sequence[Write]) -> Committed | Refused:
+        done = right(writes)
+        if not lost and any(isinstance(write, Put) and write.table is TIMERS for write in writes):
+            lost.append(done)
+            right([Update(JOBS, {"job_id": "pay:nightly"}, Anyway("somebody changes it"), {"version": 2})])
+            raise OutcomeUnknown("the reply was lost")
+        return done
+
+    tables.commit = lossy  # type: ignore[method-assign]
+    reconcile(ports)
+    assert (len(lost), sent_refs(ports)[:1]) == (1, [key.ref])
 
 
 def garble(tables: MemoryStore, schedule: dict[str, Any]) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from tests.support.runs_world import Crash, World
 
-from tickwork.core.errors import AlreadyExists, InvalidField, NotFound, Throttled, TooLate, TooMany, VersionConflict
+from tickwork.core.errors import (
+    AlreadyExists,
+    InvalidField,
+    NotFound,
+    Throttled,
+    TooLate,
+    TooMany,
+    VersionConflict,
+    WorldError,
+)
 from tickwork.core.ids import run_id_of
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import backfills
@@ -26,6 +35,7 @@ from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.runs import backfill_making, backfill_stopping, backfilling, dead_letters
 from tickwork.flows.runs.backfill_making import Wanted
+from tickwork.ports import SendReport
 
 
 @pytest.fixture
@@ -485,6 +495,24 @@ def test_whatever_fails_in_moving_on_fails_no_workers_report(world: World) -> No
     world.scan()
     work_off(world)
     assert now(world, backfill).ended == {"succeeded": 3}
+
+
+def test_what_is_launched_and_cannot_be_sent_is_sent_when_the_worker_tells_of_the_end_again(world: World) -> None:
+    job_of(world)
+    made(world, 3, concurrency=1)
+    key = pending(world)[0]
+    token = world.must_start(key).token
+    world.scan()  # the second is announced: what is launched now is its creator's to send
+    send = world.outbox.send
+    world.outbox.send = lambda _, some: SendReport(tuple(range(len(some))))  # type: ignore[method-assign]
+    with pytest.raises(WorldError):
+        world.complete(key, token)
+    world.outbox.send = send  # type: ignore[method-assign]
+    (launched,) = pending(world)
+    assert not world.messages(launched)
+    assert getattr(world.complete(key, token), "status", None) == "succeeded"
+    assert len(world.messages(launched)) == 1
+    assert len(runs(world)) == 2
 
 
 def test_a_backfill_whose_list_is_gone_ends_and_says_so(world: World) -> None:

@@ -258,6 +258,7 @@ def _end(ports: Ports, job: Job, update: Update, *also: Write) -> int:
 
 
 def _is_next(ports: Ports, planned: Job) -> bool:
-    """Whether a refused plan stands all the same: our own first try, its reply lost, has written it."""
+    """Whether a refused plan stands all the same: our own first try, its reply lost, has written it. Somebody may have
+    changed the job since, and left its next where it is: its item is ours to see to."""
     standing = read_job(ports, planned.job_id)
-    return standing is not None and (standing.version, standing.next) == (planned.version, planned.next)
+    return standing is not None and standing.next == planned.next

@@ -120,7 +120,7 @@ def see_to_all(ports: Ports) -> int:
 
 def _see_to(ports: Ports, backfill: Backfill) -> None:
     if backfill.is_going_on:
-        backfilling.advance(ports, backfill.key())
+        backfilling.advance(ports, backfill.key(), again=False)
     elif not backfill.is_over:
         wind_down(ports, backfill.key())
     elif backfill.ended_at_ms + ports.layout.retention_s * SECOND_MS < ports.clock.now_ms():

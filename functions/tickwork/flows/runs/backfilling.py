@@ -41,24 +41,48 @@ def read_backfill(ports: Ports, place: Item) -> Backfill | None:
 
 
 def advance_after(ports: Ports, key: LedgerKey) -> None:
-    """After a run of a backfill has ended. It never fails whom it is called by: the reconciler comes by."""
+    """After a run of a backfill has ended. What cannot be read or written fails nobody: the reconciler comes by. What
+    is launched and cannot be seen to does, as for every creator: who tells of the end repeats it."""
     _, _, unique = kinds.own(key.kind).partition(".")
     place = backfills.place(key.job_id, unique)
+    launched: list[LedgerKey] = []
     try:
-        advance(ports, place)
+        _steps(ports, place, launched)
     except (WorldError, Unreadable) as error:
         ports.signals.log("backfill_left", backfill=str(place["team"]), error=repr(error))
+    creating.follow_up(ports, launched)
 
 
-def advance(ports: Ports, place: Item) -> None:
-    """Count and launch until there is nothing to do."""
-    for _ in range(STEPS_MAX):
+def advance(ports: Ports, place: Item, *, again: bool = True) -> None:
+    """Count and launch until there is nothing to do, and see to what is launched. `again`: it may be a repeat."""
+    launched: list[LedgerKey] = []
+    try:
+        _steps(ports, place, launched, again=again)
+    finally:
+        creating.follow_up(ports, launched)
+
+
+def _steps(ports: Ports, place: Item, launched: list[LedgerKey], *, again: bool = True) -> None:
+    """`launched` gets what is to be seen to: also when a step fails behind one that has launched something. Where there
+    is nothing to do for a repeat, the first try may have launched what nobody has seen to."""
+    for number in range(STEPS_MAX):
         backfill = read_backfill(ports, place)
-        if backfill is None or not backfill.is_going_on or not _step(ports, backfill):
+        if backfill is None or not backfill.is_going_on:
+            return
+        if not _step(ports, backfill, launched):
+            launched += pending_of(ports, backfill) if again and not number else []
             return
 
 
-def _step(ports: Ports, backfill: Backfill) -> bool:
+def pending_of(ports: Ports, backfill: Backfill) -> list[LedgerKey]:
+    """Its runs that were launched and not started."""
+    keys = [parse_ref(ref) for ref in backfill.live]
+    found = read_many(ports, TIMERS, [key.as_item() for key in keys])
+    pairs = zip(keys, found, strict=True)
+    return [key for key, item in pairs if item is not None and item["status"] == lifecycle.PENDING]
+
+
+def _step(ports: Ports, backfill: Backfill, launched: list[LedgerKey]) -> bool:
     """Whether there may be more to do."""
     now_ms = ports.clock.now_ms()
     moved = backfills.settled(backfill, ended_of(ports, backfill), now_ms)
@@ -74,9 +98,9 @@ def _step(ports: Ports, backfill: Backfill) -> bool:
     if moved == backfill:
         return False
     creating.prepare_slices(ports, [run.key for run in runs])
+    launched += [run.key for run in runs]  # also where the reply is lost: what is not there is not seen to
     if not isinstance(commit(ports, moved.moved_from(backfill), *backfills.puts(runs)), Committed):
         return True
-    creating.follow_up(ports, [run.key for run in runs])
     if moved.status != backfill.status:
         ports.signals.log("backfill_ended", backfill=moved.backfill_id, status=moved.status, ended=dict(moved.ended))
     return bool(runs)
