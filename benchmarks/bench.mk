@@ -30,6 +30,10 @@ bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside b
 bench-reconciler: $(VENV)/.dev ## One run of the reconciler at the design scale: 200,000 definitions, 50 million runs a day
 	$(BENCH) benchmarks.reconciler $(ARGS)
 
+.PHONY: bench-herd
+bench-herd: $(VENV)/.dev ## How long a herd forecast takes: 200,000 definitions, 14 days (ARGS="--days 92")
+	$(BENCH) benchmarks.herd $(ARGS)
+
 .PHONY: bench-slots
 bench-slots: $(VENV)/.dev ## How long runs wait for a slot at 95% load after a burst, beside first come, first served
 	$(BENCH) benchmarks.slots $(ARGS)
