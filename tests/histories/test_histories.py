@@ -44,7 +44,7 @@ def test_a_timeline_does_not_change_the_history() -> None:
 
 @pytest.mark.parametrize("bug", [bug for bug in PLANTED if bug.name in QUICK], ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug) -> None:
-    assert first_seed(bug, range(500)) is not None
+    assert first_seed(bug, range(1_000)) is not None
 
 
 def test_every_planted_bug_is_taken_out_again() -> None:
