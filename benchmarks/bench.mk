@@ -30,6 +30,10 @@ bench-cold: $(VENV)/.dev ## What importing each Lambda's handler costs, beside b
 bench-reconciler: $(VENV)/.dev ## One run of the reconciler at the design scale: 200,000 definitions, 50 million runs a day
 	$(BENCH) benchmarks.reconciler $(ARGS)
 
+.PHONY: bench-herd
+bench-herd: $(VENV)/.dev ## How long a herd forecast takes: 200,000 definitions, 14 days (ARGS="--days 92")
+	$(BENCH) benchmarks.herd $(ARGS)
+
 .PHONY: bench-slots
 bench-slots: $(VENV)/.dev ## How long runs wait for a slot at 95% load after a burst, beside first come, first served
 	$(BENCH) benchmarks.slots $(ARGS)
@@ -45,6 +49,10 @@ bench-lag-rate: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Only the h
 .PHONY: bench-scale
 bench-scale: $(VENV)/.dev ## The design scale, simulated: lag by kind, busy scanners, hot partitions; QUICK=1: an eighth
 	$(BENCH) benchmarks.scale $(if $(QUICK),--quick)
+
+.PHONY: bench-fairness
+bench-fairness: $(VENV)/.dev ## A team with a million timers due at once beside one with 100 a minute, simulated; weights; QUICK=1: an eighth
+	$(BENCH) benchmarks.scale.fairness $(if $(QUICK),--quick) $(ARGS)
 
 BULLMQ := benchmarks/peers/bullmq
 $(BULLMQ)/node_modules/.made: $(BULLMQ)/package-lock.json

@@ -18,6 +18,7 @@ from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.defaults_commands import defaults_group
 from tickwork.cli.dev_command import dev_command, serve_group
+from tickwork.cli.herd_command import herd_command
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
 from tickwork.cli.next_command import next_command
@@ -100,6 +101,7 @@ for command in (
     cells_group,
     defaults_group,
     next_command,
+    herd_command,
     cost_command,
     worker_command,
     push_secret_command,

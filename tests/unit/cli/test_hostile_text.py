@@ -96,6 +96,7 @@ COMMANDS: dict[str, list[str]] = {
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
+    "herd": "names of teams, which are checked, times and numbers; tests/unit/cli/test_herd_command.py",
     "cost": "asks nobody: numbers, and words of its own",
     "worker": "its log is JSON lines",
     "verify": "shows what was seen of a job of one's own: line by line",

@@ -14,8 +14,10 @@ from tickwork.core.schedule.calendars.exclusion import Freeze, hard_freeze
 from tickwork.core.schedule.engine import (
     RULES_VERSION,
     Schedule,
+    has_end,
     next_after,
     prev_before,
+    rate_of,
     start_limit_ms,
     why_nothing_starts,
 )
@@ -50,6 +52,7 @@ __all__ = [
     "fire_at_ms",
     "first_due",
     "hard_freeze",
+    "has_end",
     "meaning_of",
     "next_after",
     "occurrences",
@@ -57,6 +60,7 @@ __all__ = [
     "parse_calendar",
     "parse_schedule",
     "prev_before",
+    "rate_of",
     "read_schedule",
     "replan",
     "schedule_from_spec",

@@ -20,7 +20,7 @@ from tickwork.core.schedule.calendars.calendar import Calendar, require
 from tickwork.core.schedule.calendars.exclusion import Exclusion
 from tickwork.core.schedule.calendars.moving import Shift
 from tickwork.core.schedule.instant import utc_text
-from tickwork.core.schedule.rules import AtRule, Rule, Strand, strands
+from tickwork.core.schedule.rules import AtRule, RateRule, Rule, Strand, strands
 
 #: Which rules of ours an occurrence was computed by; kept with what is pending. A new number has it computed anew:
 #: it goes up with each change that can move an occurrence of a stored schedule (decision 0087 has the list).
@@ -107,6 +107,17 @@ def start_limit_ms(
         limit_s = limit_s if bound_s is None else min(limit_s, bound_s)
     following = next_after(schedule, at_ms, calendars)
     return limit_s * 1000 if following is None else min(limit_s * 1000, following)
+
+
+def has_end(schedule: Schedule) -> bool:
+    """Whether something of it ends at an instant, which jitter must not pass."""
+    return any(strand.end_s is not None for strand in strands(schedule.rule))
+
+
+def rate_of(schedule: Schedule) -> tuple[int, int] | None:
+    """(period, anchor) in seconds of a schedule that is a rate without bounds and calendars; None of any other."""
+    rule = schedule.rule
+    return (rule.period_s, rule.anchor_s) if isinstance(rule, RateRule) and schedule.exclusion is None else None
 
 
 def why_nothing_starts(
