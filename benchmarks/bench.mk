@@ -50,6 +50,10 @@ bench-lag-rate: $(VENV)/.dev $(MINISTACK)/.made node_modules/.made ## Only the h
 bench-scale: $(VENV)/.dev ## The design scale, simulated: lag by kind, busy scanners, hot partitions; QUICK=1: an eighth
 	$(BENCH) benchmarks.scale $(if $(QUICK),--quick)
 
+.PHONY: bench-fairness
+bench-fairness: $(VENV)/.dev ## A team with a million timers due at once beside one with 100 a minute, simulated; weights; QUICK=1: an eighth
+	$(BENCH) benchmarks.scale.fairness $(if $(QUICK),--quick) $(ARGS)
+
 BULLMQ := benchmarks/peers/bullmq
 $(BULLMQ)/node_modules/.made: $(BULLMQ)/package-lock.json
 	npm ci --prefix $(BULLMQ) --ignore-scripts --no-audit --no-fund

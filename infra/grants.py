@@ -73,7 +73,7 @@ API = Grants(
         KEYS: (GET, GET_MANY, PUT, UPDATE),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
         AUDIT: (GET, GET_MANY, QUERY, PUT, UPDATE),
-        PASSES: (GET, PUT),
+        PASSES: (GET, QUERY, PUT),
     },
     indexes={
         (AUDIT, ENTRIES_BY_TEAM): (QUERY,),

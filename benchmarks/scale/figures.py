@@ -74,6 +74,11 @@ class Limits:
         )
 
 
+NOISY_SHARE, NOISY_MIN = 0.1, 30
+"""A group of messages with more than this share of what is in flight, and so many, is served behind the others. SQS
+developer guide, how fair queues work; the share of the time of processing is left out. A message without a group is a
+group of its own. The same."""
+
 ENVIRONMENTS_DEFAULT = 1_000
 """Of all functions of an account at once, unless raised. Lambda developer guide, function scaling. A function adds no
 more than as many in ten seconds, which is not enforced."""

@@ -178,9 +178,9 @@ class ScaleReceiver:
 
     def delete(self, queue: str, receipt: str) -> None:
         target = self._process.world.queues[queue]
-        self._process.call("delete", receipt, lambda: target.received.pop(int(receipt), None))
+        self._process.call("delete", receipt, lambda: target.delete([target.received[int(receipt)]]))
 
 
-def _arrive(put: Callable[[str, int], None], messages: Iterable[OutMessage]) -> None:
+def _arrive(put: Callable[[str, int, str | None], None], messages: Iterable[OutMessage]) -> None:
     for message in messages:
-        put(message.body, message.delay_s * SECOND_MS)
+        put(message.body, message.delay_s * SECOND_MS, message.group)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +38,8 @@ class Message:
     body: str
     content: dict[str, Any] = field(default_factory=dict)
     """Of a ready message: its body, read."""
+    group: str | None = None
+    """Whose it is, where it says so."""
 
 
 class ScaleQueue:
@@ -48,15 +50,21 @@ class ScaleQueue:
         self._visibility_ms = queue.visibility_s * SECOND_MS
         self._seen = seen
         self.consumer: Callable[[], None] = lambda: None
-        self.waiting: deque[Message] = deque()
+        self._waiting: dict[str | None, deque[Message]] = {None: deque()}
+        self._in_flight: Counter[str | None] = Counter()
         self.received: dict[int, Message] = {}
         self.in_flight_peak = 0
         self.sent = 0
         self._polled = False
 
-    def put(self, body: str, delay_ms: int) -> None:
+    @property
+    def waiting(self) -> int:
+        """How many are visible."""
+        return sum(map(len, self._waiting.values()))
+
+    def put(self, body: str, delay_ms: int, group: str | None = None) -> None:
         self.sent += 1
-        message = Message(self.sent, body)
+        message = Message(self.sent, body, group=group)
         if self._seen is not None:
             self._seen(message)
         self._show(message, delay_ms)
@@ -64,19 +72,40 @@ class ScaleQueue:
     def take(self, limit: int) -> list[Message]:
         """Up to `limit` visible messages, if so many more may be in flight."""
         room = self._world.limits.in_flight - len(self.received)
-        taken = [self.waiting.popleft() for _ in range(min(limit, room, len(self.waiting)))]
-        for message in taken:
+        taken: list[Message] = []
+        while len(taken) < min(limit, room) and (line := self._next_line()) is not None:
+            message = line.popleft()
+            taken.append(message)
             self.received[message.id] = message
+            self._in_flight[message.group] += 1
         self.in_flight_peak = max(self.in_flight_peak, len(self.received))
         return taken
 
+    def _next_line(self) -> deque[Message] | None:
+        """The oldest message is taken first, but those of noisy groups behind all others (figures)."""
+        lines = [(self._is_noisy(group), line[0].id, line) for group, line in self._waiting.items() if line]
+        return min(lines, key=lambda one: one[:2])[2] if lines else None
+
+    def _is_noisy(self, group: str | None) -> bool:
+        mine = self._in_flight[group]
+        return group is not None and mine >= figures.NOISY_MIN and mine > figures.NOISY_SHARE * len(self.received)
+
+    def _back(self, message_id: int) -> Message | None:
+        """A message that is not in flight any more."""
+        message = self.received.pop(message_id, None)
+        if message is not None:
+            self._in_flight[message.group] -= 1
+        return message
+
     def delete(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            self.received.pop(message.id, None)
+            self._back(message.id)
 
     def delay(self, message_id: int, delay_ms: int) -> None:
         """ChangeMessageVisibility."""
-        self._show(self.received.pop(message_id), delay_ms)
+        message = self._back(message_id)
+        assert message is not None
+        self._show(message, delay_ms)
 
     def give_up(self, messages: Sequence[Message]) -> None:
         """Whoever took these says no more of them: they come back when their visibility is over."""
@@ -88,7 +117,7 @@ class ScaleQueue:
         self._world.kernel.at(self._world.kernel.now_ms + delay_ms, partial(self._visible, message))
 
     def _visible(self, message: Message) -> None:
-        self.waiting.append(message)
+        self._waiting.setdefault(message.group, deque()).append(message)
         if not self._polled:
             self._polled = True
             self._world.kernel.at(self._world.kernel.now_ms + _POLL_MS, self._poll)

@@ -315,6 +315,7 @@ def _pauses(stage: _Stage) -> None:
     freeze = {"team": "payments", "reason": "deploy of the ledger", "until": "2026-10-31T18:00:00Z"}
     stage.call("POST", "/pauses", freeze)
     stage.call("GET", "/pauses", team="payments")
+    stage.call("GET", "/pauses/in-flight", team="payments")
     stage.call("POST", "/timers", TIMER | {"client_key": "reminder-4712"})
     stage.after(120)
     stage.call("POST", "/pauses:resume", {"team": "payments"})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -14,8 +15,9 @@ from tickwork.core.errors import Throttled
 from tickwork.core.instants import MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.tables import SET_ASIDE, TEAMS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Put
+from tickwork.flows.dispatch import sharing
 from tickwork.flows.dispatch.serving import PAGE_ITEMS_MAX
-from tickwork.ports import Layout
+from tickwork.ports import Layout, OutMessage, SendReport, ready_queue
 
 CALL_MS = 20
 """What a call takes here: so a herd lasts longer than a window may."""
@@ -29,7 +31,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts and turns a tenth as large, for herds a tenth as large."""
     monkeypatch.setattr(shares, "ALONE_MS", 0)
     monkeypatch.setattr(shares, "LIVE_QUANTUM", 50)
-    monkeypatch.setattr(shares, "QUANTUM", 10)
+    monkeypatch.setattr(shares, "QUANTUM", 2)
+    monkeypatch.setattr(sharing, "FIRED_ITEMS_MAX", 10)
 
 
 def a_stage(shards: int = 2) -> Stage:
@@ -217,6 +220,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(shares, "ALONE_MS", 0)
     monkeypatch.setattr(shares, "LIVE_QUANTUM", 2)
     monkeypatch.setattr(shares, "QUANTUM", 1)
+    monkeypatch.setattr(sharing, "FIRED_ITEMS_MAX", 1)
     stage = a_stage()
     stage.job("each", {"rate": "5 seconds", "anchor": "2026-01-01T00:00:00Z"}, team="big")
     stage.timers(5, DUE_MS, team="big")
@@ -306,8 +310,8 @@ def test_a_herd_that_is_fired_within_a_second_costs_what_it_did(count: int) -> N
     process = stage.process()
     assert process.window().sent == 3 * count
     pages = 2 * -(-3 * count // 2 // PAGE_ITEMS_MAX)
-    reads = [call.what for call in process.calls if call.verb == "query"]
-    assert reads == [TIMERS.name] * len(reads)
+    reads = [call for call in process.calls if call.verb == "query" and call.what == TIMERS.name]
+    assert not [call for call in process.calls if call.verb == "query" and call.what == SET_ASIDE.name]
     assert pages <= len(reads) <= pages + 2, "as many pages as there are, and one of each shard that is its last"
     assert not [call for call in process.calls if writes_rows(call)]
 
@@ -333,3 +337,24 @@ def test_what_a_row_says_is_read_by_a_version_that_knows_no_teams(monkeypatch: p
                 assert known["begin"] <= int(second) <= known["until"]
                 assert f"{bucket}#{shard}#{timer['sk']}" > str(known["place"])
     assert pending
+
+
+# --- the queue --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small")
+def test_a_crowd_is_named_to_the_queue_and_the_quiet_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "CROWD_ITEMS_MIN", 20)
+    stage = a_stage()
+    a_herd(stage, 300)
+    stage.timers(3, DUE_MS, team="small")
+    named: Counter[tuple[str, str | None]] = Counter()
+    put = stage.put
+
+    def seen(queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        named.update((team_of(json.loads(one.body)), one.group) for one in messages if queue == ready_queue("default"))
+        return put(queue, messages)
+
+    stage.put = seen  # type: ignore[method-assign]
+    served(stage, 4)
+    assert named == {("big", "big"): 300, ("small", None): 3}

@@ -18,6 +18,7 @@ SIZES: dict[str, int] = {
     "PAGE_ITEMS_MAX": 1,
     "CHAINS_WAITING_MAX": 2,
     "PROBE_ITEMS_MAX": 1,
+    "FIRED_ITEMS_MAX": 1,
     "TRANSACTION_WRITES_MAX": 0,
     "JOBS_PAGE": 1,
     "PAGES_PER_PLACE": 1,

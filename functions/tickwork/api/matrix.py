@@ -113,6 +113,7 @@ MATRIX: Mapping[str, Grant] = {
     "delete_pool": Grant(OWNERS, _TEAM),
     "pause_scope": Grant(OWNERS, _BODY),
     "resume_scope": Grant(OWNERS, _BODY),
+    "list_in_flight": Grant(READERS, _QUERY),
     "list_pauses": Grant(READERS, _QUERY),
     "list_cells": Grant(READERS, Place("nowhere")),
     "put_team_placement": Grant(PLATFORM, _TEAM),

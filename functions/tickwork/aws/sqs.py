@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -141,13 +142,25 @@ class SqsSender:
         failed = tuple(i for i in range(len(messages)) if i not in sent and i not in at_fault)
         codes = sorted({str(entry.get("Code")) for entry in answer.get("Failed", [])})
         refused = tuple((i, why) for i, why in at_fault.items() if i not in sent)
-        return SendReport(failed, refused, ", ".join(codes) or "entries were left out of the answer")
+        report = SendReport(failed, refused, ", ".join(codes) or "entries were left out of the answer")
+        named = [i for i, _ in refused if messages[i].group]
+        return self._send_unnamed(url, messages, report, named) if named else report
+
+    def _send_unnamed(
+        self, url: str, messages: Sequence[OutMessage], report: SendReport, named: Sequence[int]
+    ) -> SendReport:
+        """An endpoint of before there were fair queues refuses the groups: without them it may take the messages."""
+        again = self._send_batch(url, [replace(messages[i], group=None) for i in named])
+        failed = (*report.failed, *(named[i] for i in again.failed))
+        refused = tuple(one for one in report.refused if one[0] not in named)
+        return SendReport(failed, (*refused, *((named[i], why) for i, why in again.refused)), again.why or report.why)
 
     def _send_halves(self, url: str, messages: Sequence[OutMessage], error: ClientError) -> SendReport:
         """A batch that is refused whole for its content: halved until the message at fault is alone. At most ten are in
         a batch, so this is four deep."""
         if len(messages) == 1:
-            return SendReport(refused=((0, str(error)),))
+            report = SendReport(refused=((0, str(error)),))
+            return self._send_unnamed(url, messages, report, [0]) if messages[0].group else report
         middle = len(messages) // 2
         first, second = (self._send_batch(url, half) for half in (messages[:middle], messages[middle:]))
         failed = (*first.failed, *(middle + i for i in second.failed))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
 from tickwork.cli.output import say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient
+
+HOLDS_AFTER_S = 5.0
+"""When a pause holds for all starts; and how long after a pass the next one begins."""
 
 
 def _with_scope[F: Callable[..., Any]](command: F) -> F:
@@ -40,6 +44,7 @@ def _body(**named: str | None) -> dict[str, Any]:
     show_default=True,
     help="What becomes of the occurrences of jobs that are due meanwhile. Timers wait.",
 )
+@click.option("--wait", is_flag=True, help="Until nothing of it runs any more.")
 @with_api_options
 def pause_command(
     *,
@@ -50,17 +55,45 @@ def pause_command(
     reason: str,
     until: str | None,
     at_resume: str,
+    wait: bool,
     api: str | None,
     as_json: bool,
 ) -> None:
     """Start nothing of a team, a pool or the cell from now on. What has been started goes on, with its retries."""
     body = _body(team=team, pool=pool, cell=cell, by=by) | {"reason": reason, "at_resume": at_resume}
-    found = ApiClient(api).post("/pauses", body | ({"until": until} if until else {}))
+    client = ApiClient(api)
+    found = client.post("/pauses", body | ({"until": until} if until else {}))
+    if wait:
+        _wait_until_drained(client, _body(team=team, pool=pool, cell=cell))
     if as_json:
         show_json(found)
         return
     say(f"the {found['kind']} {found['name']} is paused until {found['until'] or 'it is resumed'}: {found['reason']}")
-    say("it holds for all starts within five seconds", err=True)
+    say("nothing of it runs any more" if wait else "it holds for all starts within five seconds", err=True)
+
+
+def _in_flight(client: ApiClient, scope: dict[str, Any]) -> Iterator[str]:
+    """One pass, page by page."""
+    cursor: str | None = None
+    while True:
+        page = client.get("/pauses/in-flight", cursor=cursor, **scope)
+        yield from (one["occurrence"] for one in page["runs"])
+        cursor = page["cursor"]
+        if cursor is None:
+            return
+
+
+def _wait_until_drained(client: ApiClient, scope: dict[str, Any]) -> None:
+    """Passes over what is in flight, until one finds nothing. The first begins when no start can come any more."""
+    told = None
+    while True:
+        time.sleep(HOLDS_AFTER_S)
+        running = list(_in_flight(client, scope))
+        if not running:
+            return
+        if running != told:
+            say(f"{len(running)} still run, such as {running[0]}", err=True)
+            told = running
 
 
 @click.command("resume")

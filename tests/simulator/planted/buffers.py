@@ -94,15 +94,6 @@ def _any_number_waits() -> Sequence[Patch]:
     return [(chain, "is_room", lambda _: True)]
 
 
-def _a_change_to_skip_lets_it_go() -> Sequence[Patch]:
-    right = deciding.head_of
-
-    def wrong(job: Any, *rest: Any) -> Any:
-        return right(replace(job, overlap=overlap.BUFFER_ONE) if job.overlap == overlap.SKIP else job, *rest)
-
-    return [(deciding, "head_of", wrong)]
-
-
 def _a_deletion_lets_it_go() -> Sequence[Patch]:
     right = deciding.head_of
     return [(deciding, "head_of", lambda job, *rest: right(replace(job, status="active"), *rest))]
@@ -129,7 +120,6 @@ BUGS = (
     Bug("what waits is dropped without a record", _dropped_without_a_record),
     Bug("what had to wait holds nothing when it goes", _released_and_holds_nothing),
     Bug("any number waits", _any_number_waits),
-    Bug("a change to skip lets go what waits", _a_change_to_skip_lets_it_go),
     Bug("a deletion lets go what waits", _a_deletion_lets_it_go),
     Bug("what has ended while it waits is not forgotten", _what_has_ended_is_not_forgotten),
 )

@@ -15,7 +15,7 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Check, Committed, Put, Refused, Write
-from tickwork.flows.dispatch import firing, sending, stepping
+from tickwork.flows.dispatch import fencing, firing, sending, stepping
 from tickwork.flows.dispatch.fired import Fired
 from tickwork.flows.jobs import registering
 from tickwork.ports import Ports
@@ -71,7 +71,7 @@ def _step_without_transaction() -> Sequence[Patch]:
     def wrong(ports: Ports, *writes: Write) -> Committed | Refused:
         return one_by_one(ports, *(write for write in writes if not isinstance(write, Check)))
 
-    return [(stepping, "commit", wrong)]
+    return [(fencing, "commit", wrong)]
 
 
 def _skip_without_record() -> Sequence[Patch]:

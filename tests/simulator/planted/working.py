@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.simulator.planted.bug import Bug, Patch
 from tickwork.core.audit import passes
-from tickwork.worker import beating, shutting_down
+from tickwork.worker import shutting_down
 from tickwork.worker.claims import Claims, _message
 from tickwork.worker.sources import SqsSource
 from tickwork.worker.stopping import Stoppable
@@ -50,11 +50,6 @@ def _messages_are_kept() -> Sequence[Patch]:
     return [(SqsSource, "drop", lambda *_: None)]
 
 
-def _cancellations_are_not_heard() -> Sequence[Patch]:
-    right = beating._take
-    return [(beating, "_take", lambda one, answer, asked_at_s: right(one, answer | {"cancel": False}, asked_at_s))]
-
-
 def _rows_begin_anew() -> Sequence[Patch]:
     right = passes.again_soon
     return [(passes, "again_soon", lambda slice_id, bucket, now_s, row=None: right(slice_id, bucket, now_s))]
@@ -68,6 +63,5 @@ BUGS = (
     Bug("a worker begins what it was told to stop", _begun_though_told),
     Bug("a worker does not hide the messages of what it works at", _messages_are_not_hidden),
     Bug("a worker keeps the messages of what has ended", _messages_are_kept),
-    Bug("a worker does not hear of a cancellation", _cancellations_are_not_heard),
     Bug("a look that failed forgets those before it", _rows_begin_anew),
 )

@@ -52,6 +52,31 @@ def test_a_batch_names_queue_delay_and_group_of_each_message(sender: SqsSender, 
     ]
 
 
+def test_what_is_refused_for_its_group_goes_without_one(sender: SqsSender, sqs: FakeAws) -> None:
+    """An endpoint of before there were fair queues: it refuses the entries, or the whole batch."""
+    mixed = [OutMessage("a", 0, "shop"), OutMessage("b"), OutMessage("c", 0, "shop")]
+    at_fault = [failed(n, "InvalidParameterValue", sender=True) for n in (0, 2)]
+    sqs.will_answer(FOUND, {"Successful": taken(1), "Failed": at_fault}, {"Successful": taken(0, 1)})
+    report = sender.send("ready-a", mixed)
+    assert (report.failed, report.refused) == ((), ())
+    assert [entry["MessageBody"] for entry in sqs.sent[-1][1]["Entries"]] == ["a", "c"]
+    assert not [entry for entry in sqs.sent[-1][1]["Entries"] if "MessageGroupId" in entry]
+
+    whole = Fault("InvalidParameterValue")
+    sqs.will_answer(whole, whole, {"Successful": taken(0)}, {"Successful": taken(0)})
+    assert sender.send("ready-a", mixed[:2]).refused == ()
+    assert [entry["MessageBody"] for _, body in sqs.sent[-2:] for entry in body["Entries"]] == ["a", "b"]
+
+
+def test_what_can_never_go_is_refused_also_without_its_group(sender: SqsSender, sqs: FakeAws) -> None:
+    wrong = {"Successful": taken(0), "Failed": [failed(1, "InvalidMessageContents", sender=True)]}
+    again = {"Failed": [failed(0, "InvalidMessageContents", sender=True, message="a bad character")]}
+    sqs.will_answer(FOUND, wrong, again)
+    report = sender.send("ready-a", [OutMessage("a", 0, "shop"), OutMessage("b", 0, "shop")])
+    assert report.refused == ((1, "InvalidMessageContents: a bad character"),)
+    assert report.failed == ()
+
+
 def test_the_address_of_a_queue_is_asked_for_once(sender: SqsSender, sqs: FakeAws) -> None:
     sqs.will_answer(FOUND, {"Successful": taken(0)}, {"Successful": taken(0)})
     for _ in range(2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from tickwork.api.answers import Moment, Second
+from tickwork.api.answers import Cursor, Moment, Second
 from tickwork.api.paused_view import ScopePauseShown
 
 
@@ -42,6 +42,13 @@ class ResumedScope(TypedDict):
     starts: StartsShown
     resumed: EndedBy | None
     """Null: it ended by itself, is paused, or never was."""
+
+
+class InFlightAnswer(TypedDict):
+    """What has been started of a scope and has not ended. It is drained when all pages of a pass are empty."""
+
+    runs: list[StartShown]
+    cursor: Cursor
 
 
 class PausesAnswer(TypedDict):

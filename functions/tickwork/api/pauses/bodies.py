@@ -41,6 +41,16 @@ class ScopeResumeIn(ScopeIn):
     """Only tell what that would start."""
 
 
+class InFlightQuery(Query):
+    """Of what, as for a pause, and where the last call ended."""
+
+    team: Text | None = None
+    """Left out: the caller's own."""
+    pool: str | None = None
+    cell: str | None = None
+    cursor: str | None = None
+
+
 class PausesQuery(Query):
     """Whose pauses."""
 

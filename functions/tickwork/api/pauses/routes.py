@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, instant_of
 from tickwork.api.paused_view import ScopePauseShown, scope_pause_view
-from tickwork.api.pauses.answers import PausesAnswer, ResumedScope
-from tickwork.api.pauses.bodies import PausesQuery, ScopeIn, ScopePauseIn, ScopeResumeIn
+from tickwork.api.pauses.answers import InFlightAnswer, PausesAnswer, ResumedScope
+from tickwork.api.pauses.bodies import InFlightQuery, PausesQuery, ScopeIn, ScopePauseIn, ScopeResumeIn
 from tickwork.api.routing import Call, Route
 from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.pools import check_pool_name
@@ -17,6 +18,8 @@ from tickwork.core.instants import iso, iso_ms
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.scopes import ALL_CELLS, CELL, POOL, TEAM, Scope
 from tickwork.flows.access import pools
+from tickwork.flows.audit import draining
+from tickwork.flows.audit.draining import Place
 from tickwork.flows.jobs import pausing
 
 
@@ -25,7 +28,7 @@ def pause_scope(call: Call[ScopePauseIn, NoQuery]) -> tuple[int, ScopePauseShown
 
     What has been started goes on, with its retries and heartbeats. It holds for all starts within five seconds.
     """
-    body, scope = call.body, _scope(call)
+    body, scope = call.body, _scope(call, call.body)
     until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
     pause = Pause(call.actor.signs(body.by), body.reason, 0, until_ms, at_resume=body.at_resume)
     paused = pausing.pause_scope(call.ports, scope, pause)
@@ -39,7 +42,7 @@ def resume_scope(call: Call[ScopeResumeIn, NoQuery]) -> tuple[int, ResumedScope]
 
     What another pause keeps waiting, it does not start.
     """
-    body, scope = call.body, _scope(call)
+    body, scope = call.body, _scope(call, call.body)
     found = pausing.resume_scope(call.ports, scope, call.actor.signs(body.by), dry_run=body.dry_run)
     starting, last = found.starting, found.last
     first = [{"occurrence": key.occurrence, "scheduled_at": iso(key.scheduled_at_ms)} for key in starting.first]
@@ -64,8 +67,23 @@ def list_pauses(call: Call[NoBody, PausesQuery]) -> tuple[int, PausesAnswer]:
     return 200, {"pauses": [one for one in shown if one is not None]}
 
 
-def _scope(call: Call[Any, NoQuery]) -> Scope:
-    body: ScopeIn = call.body
+def list_in_flight(call: Call[NoBody, InFlightQuery]) -> tuple[int, InFlightAnswer]:
+    """What of a team, a pool or a cell has been started and has not ended. Under a pause it only becomes less.
+
+    A page of a pass over the ledger: it is drained when all pages are empty, five seconds after the pause or later.
+    """
+    query = call.query
+    scope = _scope(call, ScopeIn(team=query.team, pool=query.pool, cell=query.cell))
+    after: list[int] | None = from_cursor(query.cursor, list)
+    if after is not None and (len(after) != 3 or not all(type(one) is int and one >= 0 for one in after)):
+        raise not_a_cursor()
+    found = draining.in_flight(call.ports, scope, Place(*after) if after else None)
+    more = found.more and [found.more.cell, found.more.slice, found.more.bucket]
+    shown = [{"occurrence": run.key.occurrence, "scheduled_at": iso(run.key.scheduled_at_ms)} for run in found.runs]
+    return 200, cast("InFlightAnswer", {"runs": shown, "cursor": to_cursor(more)})
+
+
+def _scope(call: Call[Any, Any], body: ScopeIn) -> Scope:
     layout, actor = call.ports.layout, call.actor
     if body.cell is not None:
         if actor.team != PLATFORM_TEAM or actor.role != "platform":
@@ -92,6 +110,8 @@ def _platforms(what: str) -> Forbidden:
     return Forbidden(f"{what} is for the platform's team to pause", remedy="ask it, or pause what is your own")
 
 
+_ERRORS = (NotFound, Forbidden)
+
 ROUTES = (
     Route(
         "POST",
@@ -103,5 +123,6 @@ ROUTES = (
         errors=(NotFound, Forbidden),
     ),
     Route("POST", "/pauses:resume", resume_scope, ScopeResumeIn, NoQuery, ResumedScope, errors=(NotFound, Forbidden)),
+    Route("GET", "/pauses/in-flight", list_in_flight, NoBody, InFlightQuery, InFlightAnswer, errors=_ERRORS),
     Route("GET", "/pauses", list_pauses, NoBody, PausesQuery, PausesAnswer),
 )

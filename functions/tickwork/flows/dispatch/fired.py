@@ -79,6 +79,8 @@ class Firing:
     paused: Paused = NONE
     at_ms: int = 0
     send_tries_max: int = SEND_TRIES_MAX
+    is_crowd: Callable[[str], bool] = lambda _: False
+    """Whether the messages of a team are to say whose they are (core/dispatch/shares)."""
 
     def takes(self, key: LedgerKey, work: Work, fired: Fired, *, moved: bool = False, starts: bool = True) -> bool:
         """Whether an item of this work may be fired; it is left when whom it needs is held, or when it would start what

@@ -112,7 +112,7 @@ def send_all(
 def _send(
     ports: Ports, messages: Sequence[ReadyMessage], looked: Sequence[Looked], firing: Firing, fired: Fired
 ) -> None:
-    outcome = send_ready(ports, messages, firing.send_tries_max)
+    outcome = send_ready(ports, messages, firing.send_tries_max, firing.is_crowd)
     fired.sent += outcome.sent
     fired.set_aside += outcome.set_aside
     fired.unsent += outcome.unsent

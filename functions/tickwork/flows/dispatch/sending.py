@@ -7,7 +7,7 @@ said by message, for the window to set aside.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tickwork.core.instants import SECOND_MS
@@ -51,13 +51,19 @@ class _Outbox:
         return len(self.outgoing) - self.aside - len(self.left)
 
 
-def send_ready(ports: Ports, messages: Sequence[ReadyMessage], tries_max: int = SEND_TRIES_MAX) -> Sent:
-    """Send each run's message to its pool's queue. A message ahead of its time is delayed, never early."""
+def send_ready(
+    ports: Ports,
+    messages: Sequence[ReadyMessage],
+    tries_max: int = SEND_TRIES_MAX,
+    is_crowd: Callable[[str], bool] = lambda _: False,
+) -> Sent:
+    """Send each run's message to its pool's queue. A message ahead of its time is delayed, never early. Those of a team
+    that sends a crowd name it to the queue, which serves others' first (SQS fair queues); nobody else sees it."""
     by_pool: dict[str, list[ReadyMessage]] = defaultdict(list)
     for message in messages:
         by_pool[message.work.pool].append(message)
     now_ms = ports.clock.now_ms()
-    boxes = {pool: _outbox(ready_queue(pool), group, now_ms) for pool, group in by_pool.items()}
+    boxes = {pool: _outbox(ready_queue(pool), group, now_ms, is_crowd) for pool, group in by_pool.items()}
     _send_patiently(ports, list(boxes.values()), tries_max)
     left = tuple(by_pool[pool][index] for pool, box in boxes.items() for index in box.left)
     closed = sum(len(box.left) for box in boxes.values() if box.closed)
@@ -65,8 +71,10 @@ def send_ready(ports: Ports, messages: Sequence[ReadyMessage], tries_max: int = 
     return Sent(sum(box.went for box in boxes.values()), aside, len(left) - closed, left)
 
 
-def _outbox(queue: str, messages: Sequence[ReadyMessage], now_ms: int) -> _Outbox:
-    outgoing = [OutMessage(m.to_json(), delay_s(m, now_ms)) for m in messages]
+def _outbox(queue: str, messages: Sequence[ReadyMessage], now_ms: int, is_crowd: Callable[[str], bool]) -> _Outbox:
+    outgoing = [
+        OutMessage(m.to_json(), delay_s(m, now_ms), m.key.team if is_crowd(m.key.team) else None) for m in messages
+    ]
     return _Outbox(queue, outgoing, list(range(len(outgoing))))
 
 

@@ -98,6 +98,7 @@ class Serving:
             lambda: leasing.keep(self.ports, self.holding),
             self.watch.lap,
             self.held,
+            is_crowd=self.shares.is_crowd,
         )
 
     def fire_all(self, due: Sequence[Due], last: int, firing: Firing | None = None) -> None:
@@ -189,8 +190,7 @@ class Serving:
         aside, lease = self.aside(), self.holding.lease
         write = slices.live_progress(lease, last, place)
         after = replace(lease, live_until=last, live_at=place, aside_s=set_aside.earliest(aside.after))
-        ok = leasing.write_aside(self.ports, self.holding, write, after, aside)
-        if ok:
+        if ok := leasing.write_aside(self.ports, self.holding, write, after, aside):
             self.was_set_aside(aside)
         return ok
 

@@ -27,6 +27,9 @@ from tickwork.ports import Ports
 PAGE_ITEMS_MAX = 250
 """Of a team's row: read of a shard at a time. Some of the last page is read again by the next window."""
 
+FIRED_ITEMS_MAX = 500
+"""Fired together, of all turns that it takes."""
+
 PROBE_ITEMS_MAX = 25
 """Read where the last page showed nothing of the team: others' are passed by looking where its next may begin."""
 
@@ -64,12 +67,30 @@ def serve_teams(it: Serving, rows: Mapping[Who, SetAside]) -> dict[Who, SetAside
     """What the rows of teams are to be when time is up; None: all that it covers was served."""
     lines = {who.name: _Line(it, row) for who, row in rows.items()}
     turns = shares.Turns(list(lines), _weights(it.ports, list(lines)), it.holding.lease.token)
+    it.stretch = stretch = _Lines(lines)
     while turns and not it.is_out_of_time():
-        team, count = turns.begin()
-        took = lines[team].serve(count)
-        turns.end(took, has_more=not lines[team].is_served)
+        items = _gathered(lines, turns)
+        stretch.next = backlog.END
+        if items:
+            it.fire_all(read_items(it.ports, items, started=True), it.until)
+        if stretch.next < backlog.END:  # put into what was read already
+            for line in lines.values():
+                line.forget()
+            turns.come_back(lines)
     it.stretch = None
     return {who: lines[who.name].row() for who in rows}
+
+
+def _gathered(lines: Mapping[str, _Line], turns: shares.Turns) -> list[Item]:
+    """What is fired together: of as many turns as make a page, for a turn alone would leave most threads that send
+    without anything to do."""
+    items: list[Item] = []
+    while turns and len(items) < FIRED_ITEMS_MAX:
+        team, count = turns.begin()
+        took = lines[team].take(count)
+        turns.end(len(took), has_more=not lines[team].is_served)
+        items += took
+    return items
 
 
 def _weights(ports: Ports, teams: list[str]) -> dict[str, int]:
@@ -98,24 +119,38 @@ class _Line:
         self._reader = _Reader(it, self._stretch)
         self.is_served = False
 
-    def serve(self, count: int) -> int:
-        """Fire so many of the team's next, or fewer when it has no more or time is up; how many."""
-        it, stretch, took = self._it, self._stretch, 0
-        it.stretch = stretch
-        while took < count and not it.is_out_of_time():
-            items, at = self._reader.next(count - took)
-            if not items:
-                self.is_served = True
+    def take(self, count: int) -> list[Item]:
+        """So many of the team's next, or fewer: when it has no more, and behind an occurrence of a job, whose next one
+        may lie before what follows."""
+        taken: list[Item] = []
+        while len(taken) < count:
+            items, self._stretch.at = self._reader.next(count - len(taken))
+            self.is_served = not items
+            taken += items
+            if not items or any("work" not in item for item in items):
                 break
-            took += len(items)
-            stretch.at, stretch.next = at, backlog.END
-            it.fire_all(read_items(it.ports, items, started=True), it.until)
-            if stretch.next < backlog.END:  # put into what was read already
-                self._reader.forget()
-        return took
+        return taken
+
+    def awaits(self, key: LedgerKey) -> bool:
+        return self._stretch.awaits(key)
+
+    def forget(self) -> None:
+        self._reader.forget()
+        self.is_served = False
 
     def row(self) -> SetAside | None:
         return None if self.is_served else set_aside.served_until(self._row, self._stretch.at, self._it.now_s)
+
+
+class _Lines(Stretch):
+    """The rows of all teams at work, as one stretch: a next occurrence is awaited by the row of its team."""
+
+    def __init__(self, lines: Mapping[str, _Line]) -> None:
+        super().__init__(0, 0, "")
+        self._lines = lines
+
+    def awaits(self, key: LedgerKey) -> bool:
+        return key.team in self._lines and self._lines[key.team].awaits(key)
 
 
 @dataclass(slots=True)
