@@ -95,7 +95,10 @@ RESUME = Action(
     ("version", "pauses", "changed"),
     prepare=pause,
 )
-SKIP = Action("skip", "one coming occurrence", _none, not_yet="not yet: cancel the coming occurrence", words=("skip",))
+SKIP = Action(
+    "skip", "one coming occurrence", _none, not_yet="not yet: see docs/api.md, and tests/unit/jobs/test_skipping.py"
+)
+"""It is built (decision 153); its row of fates, with a kill at each call, is not."""
 CANCEL = Action("cancel", "`POST /runs:cancel` by its nominal time", _cancel, ("runs",))
 DELETE = Action("delete", "`DELETE /jobs/{id}`", _job("DELETE"), ("job_id", "deleted"))
 RECREATE = Action(
@@ -106,8 +109,7 @@ RUN_NOW = Action(
     "run now",
     "a run beside the schedule",
     _none,
-    not_yet="not yet: create a timer with the same target",
-    words=("trigger", "run-now", ":run", "backfill"),
+    not_yet="not yet: see docs/api.md, and tests/unit/runs/test_asking.py",  # built (decision 152), its row is not
 )
 
 TIMER_AGAIN = Action(

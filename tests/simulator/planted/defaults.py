@@ -11,9 +11,7 @@ from tickwork.core.dispatch import chain
 from tickwork.core.jobs import occurrences
 from tickwork.core.jobs.definitions import Definition, Job
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Check, Is, Write
 from tickwork.flows.dispatch import stepping
 from tickwork.flows.ledger import platform_defaults
 from tickwork.ports import Ports
@@ -46,18 +44,8 @@ def _an_item_does_not_say_what_planned_it() -> Sequence[Patch]:
     return [(chain, "materialise", wrong)]
 
 
-def _a_replay_is_not_named_where_defaults_allow_it() -> Sequence[Patch]:
-    right = chain.take_holder
-
-    def wrong(job: Job, run: Run) -> Write:
-        return Check(JOBS, job.key(), Is("version", job.version)) if job.may_overlap else right(job, run)
-
-    return [(chain, "take_holder", wrong)]
-
-
 BUGS = (
     Bug("a step goes by the defaults that are in force", _steps_go_by_what_is_in_force),
     Bug("an attempt goes by the defaults that are in force", _attempts_go_by_what_is_in_force),
     Bug("an item does not say which defaults planned it", _an_item_does_not_say_what_planned_it),
-    Bug("a replay is not named where the defaults allow it", _a_replay_is_not_named_where_defaults_allow_it),
 )

@@ -19,7 +19,7 @@ from tickwork.core.ledger.messages import ReadyMessage, read_ready
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import JOBS, PAYLOADS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
-from tickwork.core.ledger.writes import Anyway, Delete
+from tickwork.core.ledger.writes import Anyway, Delete, Is, Update
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.audit import history
 from tickwork.flows.audit.history import Filter
@@ -302,6 +302,18 @@ def test_one_that_waits_for_it_goes_when_it_ends_and_is_not_overtaken_by_another
     assert len(world.messages(due)) == 1
 
 
+def test_one_that_waits_is_not_overtaken_also_when_nothing_holds_the_job_any_more(world: World) -> None:
+    job_id = job_of(world, BUFFER_ONE)
+    key = run_now(world, job_id)
+    world.must_start(key, lease_s=900)
+    due = world.until_due(job_id)
+    ended = {"status": "succeeded", "ended_at_ms": world.clock.at_ms}  # and who has ended it died before he looked
+    world.ports.store.commit([Update(TIMERS, key.as_item(), Is("status", "running"), set=ended)])
+    with pytest.raises(Held) as refused:
+        run_now(world, job_id)
+    assert due.occurrence in refused.value.detail
+
+
 # --- what comes between the look and the write ---------------------------------------------------------------------
 
 
@@ -484,8 +496,10 @@ def test_history_shows_it_and_lists_of_timers_do_not(world: World) -> None:
     shown = [view.run for view in history.job_runs(world.ports, job_id, limit=20, after=None).found]
     (run,) = [run for run in shown if run.key == key]
     assert (run.created_by, run.because) == ("key:shop:ann", "the file came late")
-    found = history.list_timers(world.ports, Filter("shop"), limit=20, after=None)
-    assert found.found == []
+    timer = world.timer()
+    wide = Filter("shop", "", key.fire_at_ms - 60_000, key.fire_at_ms + 60_000)
+    found = history.list_timers(world.ports, wide, limit=20, after=None)
+    assert [view.run.key for view in found.found] == [timer]
 
 
 def test_it_is_found_by_its_name_and_by_its_run_id(world: World) -> None:
@@ -514,6 +528,18 @@ def test_cancelling_it_leaves_the_chain_as_it_was(world: World) -> None:
     assert chain_of(world, job_id) == before
     assert registering.get_job(world.ports, job_id).cancelled == ()
     assert world.start(key, message=world.message(key)).discard  # type: ignore[union-attr]
+
+
+def test_cancelling_it_leaves_the_occurrence_of_its_second_alone(world: World) -> None:
+    job_id = job_of(world)
+    scheduled = world.next_key(job_id)
+    world.clock.at_ms = scheduled.scheduled_at_ms
+    key = asking.ask_for_run(world.ports, wanted(job_id)).key
+    assert key.scheduled_at_ms == scheduled.scheduled_at_ms
+    cancelling.cancel_run(world.ports, key, "a mistake")
+    assert registering.get_job(world.ports, job_id).cancelled == ()
+    world.scan()
+    assert len(world.messages(scheduled)) == 1
 
 
 def test_a_dead_one_is_a_dead_letter_of_its_job(world: World) -> None:

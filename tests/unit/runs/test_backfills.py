@@ -33,7 +33,7 @@ from tickwork.core.schedule import parse_schedule
 from tickwork.flows.audit import reconciling
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
-from tickwork.flows.runs import backfill_making, backfill_stopping, backfilling, dead_letters
+from tickwork.flows.runs import asking, backfill_making, backfill_stopping, backfilling, dead_letters
 from tickwork.flows.runs.backfill_making import Wanted
 from tickwork.ports import SendReport
 
@@ -164,6 +164,18 @@ def test_it_redoes_what_is_asked_for_and_never_what_is_still_to_end(
     planned = backfill_making.plan(world.ports, want)
     assert [at.index(instant) for instant in planned.instants] == expected
     assert planned.outcomes == {"none": 1, "failed": 2, "succeeded": 1, "live": 1}
+
+
+def test_a_run_by_hand_in_the_second_of_an_occurrence_is_not_that(world: World) -> None:
+    job_of(world)
+    want = wanted(world, 1)
+    world.clock.at_ms, later_ms = want.from_ms, world.clock.at_ms + 1_000
+    key = asking.ask_for_run(world.ports, asking.Wanted("shop:x", "ann", "late")).key
+    world.scan()
+    world.complete(key, world.must_start(key).token)
+    world.clock.at_ms = later_ms
+    assert key.scheduled_at_ms == want.from_ms
+    assert backfill_making.plan(world.ports, want).outcomes["none"] == 1
 
 
 def test_what_another_backfill_has_done_is_done(world: World) -> None:
