@@ -107,8 +107,8 @@ def takes_more_than_it_can_run() -> None:
 @fault
 def keeps_what_it_received_too_late() -> None:
     def make(take: Any) -> Any:
-        def keep(self: SqsSource, most: int) -> Sequence[Delivery]:
-            deliveries = self._receive(most)
+        def keep(self: SqsSource, most: int, wait_s: int | None = None) -> Sequence[Delivery]:
+            deliveries = self._receive(most, self._long_poll_s if wait_s is None else wait_s)
             return self._start(deliveries) if deliveries and not self._stopping.is_set() else []
 
         return keep
@@ -129,9 +129,9 @@ def uses_one_claim_for_all() -> None:
 @fault
 def dies_of_a_bad_message() -> None:
     def make(receive: Any) -> Any:
-        def strict(self: SqsSource, most: int) -> list[Delivery]:
+        def strict(self: SqsSource, most: int, wait_s: int) -> list[Delivery]:
             answer = self._sqs.receive_message(
-                QueueUrl=self._queue_url, MaxNumberOfMessages=most, WaitTimeSeconds=self._long_poll_s
+                QueueUrl=self._queue_url, MaxNumberOfMessages=most, WaitTimeSeconds=wait_s
             )
             return [Delivery.read(m["ReceiptHandle"], m["Body"], "claim-12") for m in answer.get("Messages", [])]
 
