@@ -188,7 +188,8 @@ def test_a_job_without_hard_calendars_pays_nothing_for_those_of_others() -> None
         assert isinstance(
             worker_calls.start(worker.ports, stage.start_request(stage.bodies()[0])), worker_calls.Started
         )
-        return [(call.verb, call.what) for call in (*scanner.calls, *worker.calls)]
+        made = [(call.verb, call.what) for call in (*scanner.calls, *worker.calls)]
+        return [call for call in made if call[1] != "teams"]  # what a process asks for once in some seconds
 
     soft = [call for call in calls(FREEZE) if call[1] != "calendars"]
     assert soft == calls(None)
