@@ -10,7 +10,8 @@ from tests.support.http import ApiUnderTest
 from tests.unit.api.test_jobs_and_timers import create_job, move, ready, windows
 from tests.unit.jobs.test_changing_jobs import HOURLY, JOB, change, runs
 from tickwork.core.dispatch.chain import CANCELLED_AHEAD_MAX
-from tickwork.core.ledger.tables import JOBS
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.writes import Anyway, Put
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.ports import Ports
 
@@ -116,6 +117,18 @@ def test_a_pause_and_a_reconciler_bring_back_no_cancelled_occurrence(api: ApiUnd
         ["2026-10-30T01:00:00Z", "2026-10-30T02:00:00Z"],
         "2026-10-30T03:00:00Z",
     )
+
+
+@pytest.mark.parametrize("status", ["cancelled", "succeeded"])
+def test_a_job_whose_next_has_ended_unstepped_goes_on_behind_it(api: ApiUnderTest, ports: Ports, status: str) -> None:
+    """A crash of an older version, or a hand, has left it so. What was cancelled is not revived, and what has run is
+    not asked for again."""
+    create_job(api, schedule=HOURLY)
+    (item,) = ports.store.scan(TIMERS, limit=10, after=None)[0]
+    ports.store.commit([Put(TIMERS, item | {"status": status, "ended_at_ms": 1}, Anyway("a test's own hand"))])
+    reconcile(ports)
+    assert api.call("GET", JOB)[1]["next"]["scheduled_at"] == "2026-10-30T02:00:00Z"
+    assert sent(ports, 3 * 3_600, 60)[:1] == ["2026-10-30T02:00:00Z"]
 
 
 def test_a_single_time_that_was_cancelled_comes_back_by_another_time_only(api: ApiUnderTest) -> None:

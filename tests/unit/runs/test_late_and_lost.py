@@ -231,3 +231,30 @@ def test_the_payload_of_a_timer_is_kept_until_its_run_is_forgotten_however_far_a
     key = world.timer(days * 86_400, payload=LONG)
     (kept,) = world.store.items(PAYLOADS)
     assert kept["expires_at_s"] >= key.fire_second + world.ports.layout.retention_s
+
+
+# --- heartbeats that cross others -----------------------------------------------------------------------------------
+
+
+def test_a_heartbeat_that_comes_late_takes_nothing_off_the_lease_that_a_later_one_has_given(world: World) -> None:
+    """The worker trusts the answer to the later one (W14)."""
+    key = world.timer()
+    token = world.must_start(key).token
+    given = worker_calls.heartbeat(world.ports, key, token, 300)
+    assert worker_calls.heartbeat(world.ports, key, token, 60) == given
+    assert world.run(key).lease_until_ms == world.clock.at_ms + 300_000
+
+
+def test_a_start_that_has_read_a_lapsed_lease_takes_no_run_whose_heartbeat_comes_before_its_write(world: World) -> None:
+    key = world.timer()
+    token = world.must_start(key, lease_s=60).token
+    world.after(63)
+
+    def beat_before_the_next_write() -> None:
+        world.store.before_commit = lambda: worker_calls.heartbeat(world.ports, key, token, 60)
+
+    world.store.before_commit = beat_before_the_next_write  # the first write is tried without reading
+    declined = world.start(key)
+    assert isinstance(declined, Declined)
+    assert not declined.discard
+    assert (world.run(key).token, world.outcomes(key)) == (token, [])
