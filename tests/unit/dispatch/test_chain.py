@@ -71,6 +71,17 @@ def test_after_an_outage_the_policy_decides(
     assert (step.next.scheduled_at_ms - NOW_MS) // EVERY == next_minute
 
 
+def test_the_newest_that_was_missed_is_the_one_whose_fire_time_has_come_and_not_only_its_nominal_one() -> None:
+    """With jitter the occurrence after it may have its nominal time behind it, and is not missed yet."""
+    jittered = replace(JOB, catch_up=CatchUp("latest"), tolerance_s=30)
+    begin = occurrences.following(jittered, NOW_MS - EVERY, 1)
+    assert begin is not None
+    jitter_ms = begin.fire_at_ms - begin.scheduled_at_ms
+    assert 1_000 < jitter_ms < 30_000, "or nothing is shown"
+    step = chain.plan_step(jittered, begin, NOW_MS + 3 * EVERY + jitter_ms - 500, 1)
+    assert (minutes(step), step.next) == ([0, 1], occurrences.following(jittered, NOW_MS + EVERY, 1))
+
+
 @pytest.mark.parametrize("policy", [CatchUp("latest"), CatchUp("all"), CatchUp("none"), CatchUp("last", 2)], ids=str)
 @pytest.mark.parametrize("bound_s", [1, 5, 59])
 def test_a_bound_on_lateness_below_an_outage_holds_too(policy: CatchUp, bound_s: int) -> None:

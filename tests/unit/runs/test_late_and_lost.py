@@ -258,3 +258,17 @@ def test_a_start_that_has_read_a_lapsed_lease_takes_no_run_whose_heartbeat_comes
     assert isinstance(declined, Declined)
     assert not declined.discard
     assert (world.run(key).token, world.outcomes(key)) == (token, [])
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_chain_of_a_run_that_was_started_before_its_window_goes_on_behind_it(world: World, *, ends: bool) -> None:
+    """Clocks differ by up to two seconds: a chain is stepped whatever the state of its due item (F15)."""
+    key = world.next_key(world.job())
+    world.clock.at_ms = key.fire_at_ms - 1_000
+    run = world.must_start(key)
+    if ends:
+        world.complete(key, run.token)
+    world.after(1)
+    world.scan()
+    assert world.next_key(key.job_id).scheduled_at_ms == key.scheduled_at_ms + 3_600_000
+    assert world.messages(key) == [], "it has had its message"
