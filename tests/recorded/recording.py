@@ -22,6 +22,8 @@ from tickwork.core.access.teams import PagerRoute, Quotas, Shared, TeamContent
 from tickwork.core.instants import DAY_MS, SECOND_MS, iso
 from tickwork.core.jobs.defaults import Version
 from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.scopes import Scope
 from tickwork.core.ledger.keys import is_wait_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import ALL_TABLES, AUDIT, JOBS, PASSES, RESOURCES, SET_ASIDE, TEAMS, TIMERS, Table
@@ -36,7 +38,7 @@ from tickwork.flows.audit import reconciling, sealing
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
-from tickwork.flows.jobs import calendars, changing, counting_jobs, registering, rolling_out, skipping
+from tickwork.flows.jobs import calendars, changing, counting_jobs, pausing, registering, rolling_out, skipping
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import (
@@ -56,7 +58,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 18
+VERSION = 19
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -87,6 +89,7 @@ def record() -> dict[str, list[Any]]:
     _keys(world)
     _teams(world)
     _lasting(world)
+    _scopes(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
@@ -385,6 +388,14 @@ def _lasting(world: World) -> None:
     run = world.must_start(key, lease_s=900)
     world.after(600)
     world.complete(key, run.token)
+
+
+def _scopes(world: World) -> None:
+    """A team's pause, whose occurrences wait for its end, and that of a pool, which ends by itself."""
+    now_ms = world.clock.at_ms
+    team, pool = Scope("shop", "team", "shop"), Scope("ops", "pool", "default")
+    pausing.pause_scope(world.ports, team, Pause("ann", "the bank moves", now_ms, at_resume="latest"))
+    pausing.pause_scope(world.ports, pool, Pause("ops", "new workers", now_ms, now_ms + 3_600_000))
 
 
 def write() -> None:

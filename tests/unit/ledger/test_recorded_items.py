@@ -23,7 +23,9 @@ from tickwork.api.jobs.views import job_view
 from tickwork.api.runs.views import run_view
 from tickwork.core.access.api_keys import ApiKey
 from tickwork.core.access.entries import Entry
+from tickwork.core.access.pools import POOLS, SHARES, Pool, Share
 from tickwork.core.access.seals import Seal
+from tickwork.core.access.teams import PAUSES, REGISTERED, Team
 from tickwork.core.dispatch import backlog, chain, slices
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
@@ -31,6 +33,7 @@ from tickwork.core.errors import BadSchedule
 from tickwork.core.jobs import changes, occurrences
 from tickwork.core.jobs.definitions import Definition, Job, Next
 from tickwork.core.jobs.pauses import pause_at, pause_in_force
+from tickwork.core.jobs.scopes import PausedScope
 from tickwork.core.jobs.versions import JobVersion
 from tickwork.core.ledger import items
 from tickwork.core.ledger.items import Record, Unreadable
@@ -60,21 +63,29 @@ def _kind_of(table: str, item: Item) -> type[Record]:
         return type(due_from(item))
     if table == "resources":
         return Breaker if item["slot"] == "breaker" else Slot
+    if table == "teams":
+        return OF_TEAMS[item["cell"]]
     if table == "audit":
         return Seal if "lines" in item else Entry
     kinds: dict[str, type[Record]] = {"jobs": Job, "leases": SliceLease, "set_aside": SetAside}
     return (kinds | {"job_versions": JobVersion, "keys": ApiKey})[table]
 
 
+OF_TEAMS: dict[str, type[Record]] = {PAUSES: PausedScope, POOLS: Pool, SHARES: Share, REGISTERED: Team}
+"""What lies in partitions of the table `teams` and is a record."""
+
+
 def _is_made_anew(item: Item) -> bool:
-    """Made anew whenever it is written: nothing rests on it."""
+    """Made anew whenever it is written, and nothing rests on it; or no record."""
+    if "cell" in item and item["cell"] not in OF_TEAMS:
+        return True
     return is_wait_place(item.get("slot", "")) or str(item.get("resource", "")).endswith("#@creates")
 
 
 RECORDS = [
     pytest.param(kind, item, id=f"{folder.name}-{table}-{number}-{item.get('status', '')}")
     for folder in FOLDERS
-    for table in ("jobs", "timers", "leases", "resources", "set_aside", "job_versions", "keys", "audit")
+    for table in ("jobs", "timers", "leases", "resources", "set_aside", "job_versions", "keys", "audit", "teams")
     if (folder / f"{table}.json").exists()
     for number, item in enumerate(_recorded(folder, table))
     if not _is_made_anew(item)
