@@ -58,8 +58,13 @@ class PausedChecks:
         return min([pause.until_ms, *(one.asked_ms for one in (*others, *resumes))])
 
     def may_cover(self, run: Item) -> bool:
-        """Whether somebody has asked for a pause of what an item lies in."""
-        return any(self._covers(scope, run) for scope in self._pauses)
+        """Whether somebody has asked for a pause of what an item may lie in: a job that was changed, in any pool."""
+        moved = self._may_have_moved(run)
+        return any(self._covers(scope, run) or (moved and scope.kind == "pool") for scope in self._pauses)
+
+    def _may_have_moved(self, run: Item) -> bool:
+        """Whether its job may have been in another pool."""
+        return bool(self._world.checks.told.changes.get(str(run.get("job_id"))))
 
     def _covers(self, scope: Scope, run: Item) -> bool:
         if scope.kind == "team":
@@ -68,6 +73,6 @@ class PausedChecks:
             return True
         job = self._world.tables.standing(JOBS, {"job_id": run.get("job_id", "")}) or {}
         work = run.get("work") or job.get("work")
-        if self._world.checks.told.changes.get(str(run.get("job_id"))):
-            return False  # it may have been in another pool
+        if self._may_have_moved(run):
+            return False
         return isinstance(work, dict) and bool(work.get("pool") == scope.name)

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from tickwork.api.fields import Body, Query, Text
 
+Cell = Annotated[str, Field(pattern=r"^([a-z0-9-]{1,20}|\*)$")]
+"""A whole cell, or `*` for all."""
+
 
 class ScopeIn(Body):
     """What is paused: a team; with `pool`, a pool of that team, or, of the platform's team, one of the deployment; with
@@ -17,7 +20,7 @@ class ScopeIn(Body):
     """Left out: the caller's own."""
     pool: Text | None = None
     """As its team calls it."""
-    cell: Annotated[str, Field(pattern=r"^([a-z0-9-]{1,20}|\*)$")] | None = None
+    cell: Cell | None = None
     """A whole cell, or `*` for all: for the platform alone."""
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
@@ -46,8 +49,8 @@ class InFlightQuery(Query):
 
     team: Text | None = None
     """Left out: the caller's own."""
-    pool: str | None = None
-    cell: str | None = None
+    pool: Text | None = None
+    cell: Cell | None = None
     cursor: str | None = None
 
 
