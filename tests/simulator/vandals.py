@@ -136,7 +136,8 @@ def delete_something(world: World) -> None:
 def delete_retry(world: World) -> None:
     """Somebody's hand: the retry that a run waits for. The audit gives it back, but to one that was replayed when all
     audits had passed it: such a run is in sight by its retry only."""
-    retries = [item for item in world.tables.items(TIMERS) if "run_ref" in item and item["status"] == "pending"]
+    pending = [item for item in world.tables.items(TIMERS) if item["status"] == "pending"]
+    retries = [item for item in pending if "run_ref" in item and "#look" not in item["sk"]]
     retries = [item for item in retries if not _was_replayed(world, str(item["run_ref"]))]
     if retries:
         item = world.apart.choice(retries)

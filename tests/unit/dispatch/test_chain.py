@@ -71,6 +71,18 @@ def test_after_an_outage_the_policy_decides(
     assert (step.next.scheduled_at_ms - NOW_MS) // EVERY == next_minute
 
 
+@pytest.mark.parametrize("late_ms", [500, 5 * EVERY], ids=["it fires", "it is skipped"])
+def test_what_is_put_behind_an_occurrence_never_lies_before_it_though_its_jitter_has_shrunk(late_ms: int) -> None:
+    """The pending one was planned with a tolerance that its job has no more. A cursor may have passed what fires before
+    it: nobody would read that again if its window died."""
+    pending = Next(NOW_MS, NOW_MS + 3 * EVERY // 2, 0)
+    step = chain.plan_step(replace(JOB, catch_up=CatchUp("none")), pending, pending.fire_at_ms + late_ms, 1)
+    assert step.next is not None
+    assert step.next.fire_at_ms >= pending.fire_at_ms
+    assert all(one.at.fire_at_ms >= pending.fire_at_ms for one in step.skipped)
+    assert chain.next_after(JOB, pending, 1) == Next(NOW_MS + EVERY, pending.fire_at_ms, 0)
+
+
 def test_the_newest_that_was_missed_is_the_one_whose_fire_time_has_come_and_not_only_its_nominal_one() -> None:
     """With jitter the occurrence after it may have its nominal time behind it, and is not missed yet."""
     jittered = replace(JOB, catch_up=CatchUp("latest"), tolerance_s=30)

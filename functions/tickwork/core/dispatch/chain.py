@@ -93,11 +93,18 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | 
         if reason is None:
             break
         skipped.append(Skipped(current, reason))
-        current = following(job, current.scheduled_at_ms, shards)
+        current = next_after(job, current, shards)
     if skipped:
         return Step(False, tuple(skipped), current, holding)
     waits = _held_up(job, holding) is not None
-    return Step(not waits, (), following(job, due.scheduled_at_ms, shards), holding, buffers=waits)
+    return Step(not waits, (), next_after(job, due, shards), holding, buffers=waits)
+
+
+def next_after(job: Job, passed: Next, shards: int) -> Next | None:
+    """What a step puts behind an occurrence: never before it in the ledger, where a cursor may have gone by, though the
+    job was given less jitter, or another schedule, since the one that is passed was planned (cursor-honest)."""
+    found = following(job, passed.scheduled_at_ms, shards)
+    return found and replace(found, fire_at_ms=max(found.fire_at_ms, passed.fire_at_ms))
 
 
 def _held_up(job: Job, holding: Holding | None) -> HeldBy | None:

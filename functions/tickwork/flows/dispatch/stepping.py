@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tickwork.core.dispatch import buffering, chain, set_aside
 from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
-from tickwork.core.jobs.occurrences import ended_attributes, following
+from tickwork.core.jobs.occurrences import ended_attributes
 from tickwork.core.jobs.overlap import OVERLAP, Holding
 from tickwork.core.jobs.skips import left_out_at
 from tickwork.core.ledger import lifecycle
@@ -117,7 +117,7 @@ def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | 
         if run.status == lifecycle.PENDING:
             step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding)
         else:  # started before it was stepped: it has had its message
-            step = chain.Step(False, (), following(job, due.scheduled_at_ms, ports.layout.shards))
+            step = chain.Step(False, (), chain.next_after(job, due, ports.layout.shards))
     except BadSchedule as error:
         return _parked(ports, job, run, holding, str(error))
     writes = chain.step_writes(job, key, step, now_ms, ports.layout.retention_s)
