@@ -86,7 +86,11 @@ class LedgerChecks:
             return
         ref = f"{after['pk']}|{after['sk']}"
         was, now = (before["status"] if before else None), after["status"]
-        if (was, now) not in _ALLOWED and not self._replaces_cancelled(before, now):
+        if (
+            (was, now) not in _ALLOWED
+            and not self._replaces_cancelled(before, now)
+            and not _says_who_is_behind(before, after)
+        ):
             invariant = "cancelled-stays" if was == "cancelled" else "every-end-recorded"
             raise Violation(invariant, f"{process.name}: {ref} went from {was} to {now}")
         self._world.seen[f"item {was or 'new'} -> {now}"] += 1
@@ -190,8 +194,8 @@ class LedgerChecks:
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk}) or {}
         if item.get("job_id") and self._world.checks.told.deletions[item["job_id"]]:
             return  # of a job that was made anew since
-        if item.get("status") == "waiting" and "put_off" in item:
-            return  # its start was put off: a message of its own brings the same attempt
+        if "put_off" in item and item.get("status") in ("waiting", "running"):
+            return  # its start was put off: each time a message of its own brings, or has brought, the same attempt
         if item.get("status") == "waiting" and not message.get("retry_ref") and self._is_to_come(ref, item):
             return  # sent anew while the attempt before was running, by whoever woke it
         needed_from = {
@@ -325,6 +329,11 @@ class LedgerChecks:
 def _identity(ref: str) -> tuple[str, ...]:
     """A run by its job, its nominal time and what asked for it, wherever it stands."""
     return tuple(ref.partition("|")[2].split("#")[1:])
+
+
+def _says_who_is_behind(before: Item | None, after: Item) -> bool:
+    """One that was cancelled while it waited for its job is stepped over when its turn comes: it says who is next."""
+    return before is not None and "behind" in after and before | {"behind": after["behind"]} == after
 
 
 def _records_loss(before: Item | None, after: Item) -> bool:
