@@ -28,12 +28,12 @@ _SLACK_MS = 1_500
 
 
 class SkipChecks:
-    """`_outages`: of a process, and a job of which it has skipped what was missed, when it began."""
+    """`_outages`: of a process, and a job of which it has skipped what was missed: when it began, by which policy."""
 
     def __init__(self, world: World, told: Told) -> None:
         self._world = world
         self._told = told
-        self._outages: dict[tuple[Process, str], int] = {}
+        self._outages: dict[tuple[Process, str], tuple[int, str]] = {}
 
     @property
     def _slack_ms(self) -> int:
@@ -91,7 +91,7 @@ class SkipChecks:
             return
         job = as_planned(self._world, job, self._planned(job) if not is_first else item)
         if reason == "skipped_outage":
-            self._outages[process, job_id] = process.earliest_ms()
+            self._outages[process, job_id] = process.earliest_ms(), _policy_of(job)
         if self._world.checks.paused.may_cover(item):
             return  # what became of it by its policy depends on what was kept then
         missed = self._missed(process, job, scheduled_at_ms, int(item["sk"][:10]) * SECOND_MS)
@@ -131,8 +131,10 @@ class SkipChecks:
     def _check_outage(self, process: Process, before: Item, after: Item) -> None:
         """What was missed is told as missed to its end, in however many steps: behind a skip none of it fires, but for
         the newest under `latest` (F8)."""
-        until_ms = self._outages.get((process, before["job_id"]), 0) - _PUNCTUAL_MS - _SLACK_MS
-        policy = before.get("catch_up", {}).get("policy", "latest")
+        seen_ms, was = self._outages.get((process, before["job_id"]), (0, ""))
+        until_ms, policy = seen_ms - _PUNCTUAL_MS - _SLACK_MS, _policy_of(before)
+        if policy != was:
+            return  # planned by other defaults, which were rolled out meanwhile
         last_ms = before["next_fire_at_ms"] if policy == "none" else after["next_fire_at_ms"]
         if policy == "latest" and _left_out(before):
             return  # a newer one may be paused
@@ -165,6 +167,10 @@ class SkipChecks:
             process.latest_ms(),
             _left_out(job),
         )
+
+
+def _policy_of(job: Item) -> str:
+    return str(job.get("catch_up", {}).get("policy", "latest"))
 
 
 def _left_out(job: Item) -> list[tuple[int, int]]:
