@@ -82,9 +82,8 @@ def _shard_of_home() -> Sequence[Patch]:
 
 def _followers() -> list[Any]:
     from tickwork.core.dispatch import chain
-    from tickwork.flows.dispatch import stepping
 
-    return [occurrences, chain, stepping]
+    return [occurrences, chain]
 
 
 def _one_shot_of_home() -> Sequence[Patch]:
