@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from tickwork.core.schedule import parse_schedule
 from tickwork.flows.audit import reconciling
 from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.ledger.payloads import PAYLOAD_INLINE_BYTES_MAX
 from tickwork.flows.runs import asking, backfill_making, backfill_stopping, backfilling, dead_letters
 from tickwork.flows.runs.backfill_making import Wanted
 from tickwork.ports import SendReport
@@ -525,6 +527,22 @@ def test_what_is_launched_and_cannot_be_sent_is_sent_when_the_worker_tells_of_th
     assert getattr(world.complete(key, token), "status", None) == "succeeded"
     assert len(world.messages(launched)) == 1
     assert len(runs(world)) == 2
+
+
+def test_its_runs_have_their_payload_whatever_becomes_of_the_payload_of_the_job(world: World) -> None:
+    """The job was given another since, and what it had before has expired."""
+    long = json.dumps("x" * (PAYLOAD_INLINE_BYTES_MAX + 1))
+    job_of(world, payload=long)
+    (of_job,) = [item["payload_id"] for item in world.store.items(PAYLOADS)]
+    made(world, 3, concurrency=1)
+    asked = asking.ask_for_run(world.ports, asking.Wanted("shop:x", "ann", "now", beside=True))
+    world.store.commit([Delete(PAYLOADS, {"payload_id": of_job}, Anyway("its time to live"))])
+    work_off(world)
+    kept = {item["payload_id"]: item.get("payload") for item in world.store.items(PAYLOADS)}
+    assert asked.run is not None
+    works = [run.work for run in (*runs(world), asked.run)]
+    assert len(works) == 4
+    assert all(work is not None and kept[str(work.payload_id)] == long for work in works)
 
 
 def test_a_backfill_whose_list_is_gone_ends_and_says_so(world: World) -> None:

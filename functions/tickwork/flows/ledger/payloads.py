@@ -49,6 +49,17 @@ def keep_payload(ports: Ports, work: Work, owner_id: str, version: int, expires_
     return replace(work, payload=None, payload_id=payload_id)
 
 
+def keep_own(ports: Ports, work: Work, owner_id: str, expires_at_s: int) -> Work:
+    """The work of a job with a payload of its own, for runs that live apart from the job: the job's expires when the
+    job has another, and nobody renews it for them. One that is gone already is theirs to tell when they start."""
+    if work.payload_id is not None:
+        item = ports.store.get(PAYLOADS, {"payload_id": work.payload_id})
+        if item is None or "payload" not in item:
+            return work
+        work = replace(work, payload=str(item["payload"]), payload_id=None)
+    return keep_payload(ports, work, owner_id, 0, expires_at_s)
+
+
 def keep_page(ports: Ports, page_id: str, seconds: Sequence[int], expires_at_s: int) -> None:
     """Store a page of the list of a backfill. Its id says which list: whoever writes it writes the same."""
     item: Item = {"payload_id": page_id, "payload": json.dumps(list(seconds)), "expires_at_s": expires_at_s}

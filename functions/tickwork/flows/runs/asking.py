@@ -29,7 +29,7 @@ from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.overlapping import holding_of, named_live
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
+from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_own
 from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.runs import run_keys
 from tickwork.flows.runs.naming import asked_for_key
@@ -87,7 +87,7 @@ def ask_for_run(ports: Ports, wanted: Wanted) -> Asked:
         if not pools.may_aim(ports, job.team, job.work.pool, at_ms):
             raise Held(f"the pool {job.work.pool} is closed", field="job_id", remedy="give the job another pool")
         live = _others(ports, job, wanted)
-        work = keep_payload(ports, wanted.work(job.work), f"{key.job_id}#{kind}", 0, _payload_expires_s(ports, key))
+        work = keep_own(ports, wanted.work(job.work), f"{key.job_id}#{kind}", _payload_expires_s(ports, key))
         run = asked_run(job, key, work, wanted.by, wanted.reason, ports.clock.now_ms(), beside=wanted.beside)
         if (asked := _make(ports, run, wanted, job, live)) is not None:
             creating.follow_up(ports, [key])

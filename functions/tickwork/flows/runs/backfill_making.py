@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tickwork.core.errors import AlreadyExists, Conflict, InvalidField, NotFound, TooMany, VersionConflict
 from tickwork.core.instants import iso, second_of
@@ -36,7 +36,7 @@ from tickwork.core.schedule import next_after, schedule_from_spec
 from tickwork.flows.access import pools
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
-from tickwork.flows.ledger.payloads import keep_page
+from tickwork.flows.ledger.payloads import keep_own, keep_page
 from tickwork.flows.ledger.reading import pages, read_many
 from tickwork.flows.runs import backfilling
 from tickwork.ports import Ports
@@ -189,6 +189,7 @@ def make(ports: Ports, wanted: Wanted, token: str = "") -> Backfill:
         if not pools.may_aim(ports, planned.job.team, backfill.work.pool, ports.clock.now_ms()):
             raise InvalidField("the pool of its job is closed", field="job_id", remedy="give the job another pool")
         _write_list(ports, backfill, planned.instants)
+        backfill = _with_own_payload(ports, backfill)
         unchanged = Check(JOBS, planned.job.key(), as_read(planned.job))
         is_made = isinstance(commit(ports, Put(TEAMS, backfill.to_item(), Absent()), unchanged), Committed)
         if is_made or backfilling.read_backfill(ports, backfill.key()) is not None:
@@ -240,6 +241,13 @@ def _write_list(ports: Ports, backfill: Backfill, instants: Sequence[int]) -> No
     for begin in range(0, len(instants), PAGE):
         seconds = [second_of(at_ms) for at_ms in instants[begin : begin + PAGE]]
         keep_page(ports, backfill.page_id(begin), seconds, expires_at_s)
+
+
+def _with_own_payload(ports: Ports, backfill: Backfill) -> Backfill:
+    """It may go on for as long as its list is kept, whatever becomes of its job, and the last run's record lives on."""
+    expires_at_s = second_of(ports.clock.now_ms()) + LIST_KEPT_S + ports.layout.retention_s
+    owner_id = f"{backfill.job_id}#{backfill.kind}"
+    return replace(backfill, work=keep_own(ports, backfill.work, owner_id, expires_at_s))
 
 
 def _make_room(ports: Ports, job_id: str) -> None:
