@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import PAYLOADS, TEAMS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
-from tickwork.core.ledger.writes import Anyway, Delete, Is, Put
+from tickwork.core.ledger.writes import Anyway, Delete, Is, Put, Write
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.audit import reconciling
 from tickwork.flows.jobs import changing, registering
@@ -451,20 +452,26 @@ def test_two_who_make_it_at_once_make_one_whose_list_is_its_own(world: World) ->
     assert len({run.key.scheduled_at_ms for run in runs(world)}) == 5
 
 
+def before_it_moves(world: World, act: Callable[[], object]) -> list[int]:
+    """Have something done just before the first write of a backfill. Holds something once it was."""
+    commit, done = world.store.commit, list[int]()
+
+    def watched(writes: Sequence[Write]) -> Any:
+        if not done and any(getattr(write, "table", None) is TEAMS for write in writes):
+            done.append(1)
+            act()
+        return commit(writes)
+
+    world.store.commit = watched  # type: ignore[method-assign]
+    return done
+
+
 def test_two_who_come_at_once_launch_nothing_twice(world: World) -> None:
     job_of(world)
     backfill = made(world, 6, concurrency=1)
     key = pending(world)[0]
     token = world.must_start(key).token
-    commit, done = world.store.commit, []
-
-    def watched(writes: Any) -> Any:
-        if not done and any(getattr(write, "table", None) is TEAMS for write in writes):
-            done.append(1)
-            backfilling.advance(world.ports, backfill.key())
-        return commit(writes)
-
-    world.store.commit = watched  # type: ignore[method-assign]
+    done = before_it_moves(world, lambda: backfilling.advance(world.ports, backfill.key()))
     world.complete(key, token)
     assert done
     assert len(runs(world)) == 2
@@ -476,16 +483,10 @@ def test_one_that_is_cancelled_between_the_look_and_the_write_launches_nothing(w
     backfill = made(world, 6, concurrency=1)
     key = pending(world)[0]
     token = world.must_start(key).token
-    commit, done = world.store.commit, []
-
-    def watched(writes: Any) -> Any:
-        if not done and any(getattr(write, "table", None) is TEAMS for write in writes):
-            done.append(1)
-            backfill_stopping.cancel(world.ports, backfill.backfill_id, "bob", "a mistake", stops_runs=False)
-        return commit(writes)
-
-    world.store.commit = watched  # type: ignore[method-assign]
+    stop = backfill_stopping.cancel
+    done = before_it_moves(world, lambda: stop(world.ports, backfill.backfill_id, "bob", "a mistake", stops_runs=False))
     world.complete(key, token)
+    assert done
     assert len(runs(world)) == 1
     assert now(world, backfill).status == "cancelled"
 
