@@ -18,7 +18,6 @@ from tickwork.flows.dispatch.fencing import commit_fenced
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.ledger import lasts
 from tickwork.flows.ledger.reading import read_run
-from tickwork.flows.ledger.teams import note_teams
 from tickwork.ports import Ports
 
 
@@ -50,8 +49,5 @@ def _told(ports: Ports, run: Run, verdict: Verdict) -> None:
     """Say it, and note an end where an attempt of it had begun. What waits for it is let go by whoever has asked."""
     ports.signals.count("scheduler.holders_cancelled_total")
     ports.signals.log("run_cancelled", ref=run.key.ref, was=run.status, status=verdict.status, reason=verdict.reason)
-    if verdict.status == run.status:
-        return
-    note_teams(ports, [run.key.team])
-    if run.attempt and not run.key.kind:
+    if verdict.status != run.status and run.attempt and not run.key.kind:
         lasts.note_last(ports, run.key, verdict.status, ports.clock.now_ms())
