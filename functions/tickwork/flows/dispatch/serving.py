@@ -154,6 +154,15 @@ class Serving:
             creating.follow_up(self.ports, keys)
         except WorldError as error:
             self.owed = error  # this slice goes on; the window ends as failed
+            for key in keys:
+                self._await_return(key)
+
+    def _await_return(self, key: LedgerKey) -> None:
+        """A chain that has gone to another slice may have come back to this one, behind what is read already: it waits
+        in the row of its job."""
+        if key.fire_second <= self.until:
+            extent = set_aside.extent_of(key).reaching(self.until, moving=True)
+            self.total.leave_all(set_aside.job(key.job_id), extent)
 
     # --- passing ----------------------------------------------------------------------------------------------
 
