@@ -209,13 +209,13 @@ def test_a_chain_crosses_with_its_next_step_and_comes_back() -> None:
 class TakesOne:
     """A sender whose ready queues take one message, and then nothing."""
 
-    def __init__(self, inner: Any) -> None:
-        self._inner, self._has_taken = inner, False
+    def __init__(self, inner: Any, *, closed: bool) -> None:
+        self._inner, self._closed, self._has_taken = inner, closed, False
 
     def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
         was_closed, self._has_taken = self._has_taken, self._has_taken or queue.startswith("ready-")
         if was_closed and queue.startswith("ready-"):
-            return SendReport(failed=tuple(range(len(messages))), why="denied")
+            return SendReport(failed=tuple(range(len(messages))), why="denied", closed=self._closed)
         report: SendReport = self._inner.send(queue, messages)
         return report
 
@@ -236,7 +236,8 @@ class PlacementsUnreadOnce:
         return self._inner.get_many(table, keys)
 
 
-def test_a_chain_that_comes_back_behind_the_cursor_when_its_queue_takes_nothing_is_set_aside() -> None:
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_chain_that_comes_back_behind_the_cursor_when_its_queue_takes_nothing_is_set_aside(closed: bool) -> None:
     """It goes to the other cell, whose cursor has passed it, and from there back to a second that is read already."""
     ports = world()
     place(ports, of_team("acme"))
@@ -244,7 +245,7 @@ def test_a_chain_that_comes_back_behind_the_cursor_when_its_queue_takes_nothing_
     now_ms = due.fire_at_ms + 35 * SECOND_MS
     serve(ports, "main", now_ms)
     first = another_process(ports)
-    first = replace(first, store=PlacementsUnreadOnce(ports.store), sender=TakesOne(ports.sender))  # type: ignore[arg-type]
+    first = replace(first, store=PlacementsUnreadOnce(ports.store), sender=TakesOne(ports.sender, closed=closed))  # type: ignore[arg-type]
     serve(first, "side", now_ms)
     back = next_of(ports)
     assert (back.cell, back.scheduled_at_ms) == ("side", due.scheduled_at_ms + 20_000)

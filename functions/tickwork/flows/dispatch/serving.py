@@ -151,11 +151,11 @@ class Serving:
             return
         try:
             creating.prepare_slices(self.ports, keys)
-            creating.follow_up(self.ports, keys)
+            is_left = bool(creating.follow_up(self.ports, keys).left)
         except WorldError as error:
-            self.owed = error  # this slice goes on; the window ends as failed
-            for key in keys:
-                self._await_return(key)
+            self.owed, is_left = error, True  # this slice goes on; the window ends as failed
+        for key in keys if is_left else ():
+            self._await_return(key)
 
     def _await_return(self, key: LedgerKey) -> None:
         """A chain that has gone to another slice may have come back to this one, behind what is read already: it waits
