@@ -34,6 +34,8 @@ def resume(job_id: str, api: str | None, as_json: bool, by: str | None) -> None:
     if not job["changed"]:
         who = f": {job['resumed']['by']} resumed it at {job['resumed']['at']}" if job["resumed"] else ""
         say(f"{job_id} was not paused{who}", err=True)
+    for one in job.get("paused_by", ()):
+        say(f"it stays paused with the {one['kind']} {one['name']}: tickwork pauses, tickwork resume", err=True)
     show_job(job, as_json)
 
 

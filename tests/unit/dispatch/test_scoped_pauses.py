@@ -31,16 +31,19 @@ from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.pauses import ALL, LATEST, SKIP, Pause
 from tickwork.core.jobs.scopes import CELL, POOL, TEAM, PausedScope, Scope
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import AUDIT, SET_ASIDE, TEAMS, TIMERS
 from tickwork.core.ledger.writes import Absent, Anyway, Delete, Is, Put, Update
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import registry
+from tickwork.flows.audit import history
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.jobs import pausing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.paused import TRUSTED_MS
-from tickwork.flows.runs import timers, worker_calls
+from tickwork.flows.ledger.reading import read_run
+from tickwork.flows.runs import asking, timers, worker_calls
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.flows.runs.worker_calls import Started
 from tickwork.ports import Ports
@@ -507,3 +510,35 @@ def test_a_lane_that_is_paused_by_itself_waits_until_both_pauses_are_over_and_ke
     move(ports, 60)
     serve(ports)
     assert sent_to(ports) == set(LANED.pools)
+
+
+# --- as it is shown ---------------------------------------------------------------------------------------------
+
+
+def test_what_waits_for_the_end_of_a_pause_is_shown_as_pending_and_what_was_sent_as_queued() -> None:
+    ports, _ = make_world(LANED)
+    issue_ticks(ports)
+    sent = create_timer(ports, 1)
+    move(ports, 2)
+    serve(ports)
+    pause(ports, POOL_SCOPE, at_resume=ALL)
+    waits, other = create_timer(ports, 5), Run(laned_timer(ports, 5, "default-p0"))
+    job = create_job(ports, every(10))
+    by_hand = asking.ask_for_run(ports, asking.Wanted(job.job_id, "ana", "now"))
+    move(ports, 12)
+    serve(ports)
+
+    def status_of(run: Run) -> str:
+        found = read_run(ports, run.key)
+        assert found is not None
+        return history.view_of(ports, found).status
+
+    assert [status_of(run) for run in (sent, waits, other)] == ["queued", "pending", "pending"]
+    assert status_of(Run(by_hand.key)) == "queued", "a pause is nothing to it"
+    runs = history.job_runs(ports, job.job_id, limit=9, after=None).found
+    (shown,) = [view for view in runs if not view.run.key.kind]
+    assert shown.status == "pending"
+    resume(ports, POOL_SCOPE)
+    move(ports, 1)
+    serve(ports)
+    assert {status_of(run) for run in (sent, waits, other)} == {"queued"}
