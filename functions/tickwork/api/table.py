@@ -13,8 +13,8 @@ from tickwork.api.calendars import routes as calendars
 from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.defaults import routes as defaults
+from tickwork.api.jobs import pausing, running, skipping
 from tickwork.api.jobs import routes as jobs
-from tickwork.api.jobs import running, skipping
 from tickwork.api.keys import routes as keys
 from tickwork.api.pauses import routes as pauses
 from tickwork.api.pools import routes as pools
@@ -26,7 +26,7 @@ from tickwork.api.wall import covered
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
-    "jobs": (*jobs.ROUTES, *running.ROUTES, *skipping.ROUTES),
+    "jobs": (*jobs.ROUTES, *pausing.ROUTES, *running.ROUTES, *skipping.ROUTES),
     "backfills": backfills.ROUTES,
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,

@@ -82,18 +82,24 @@ class JobChangeIn(Body):
 
 
 class PauseIn(Body):
-    """Skip a job's occurrences from now on."""
+    """Skip a job's occurrences from now on, or keep them for the end of the pause."""
 
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
     reason: Annotated[str, Field(min_length=1, max_length=160)]
     until: Text | None = None
     """The first instant whose occurrence runs again; when left out, somebody has to resume the job."""
+    at_resume: Literal["skip", "latest", "all"] = "skip"
+    """What becomes of the occurrences that are due meanwhile: each is skipped; or they wait, for 366 days at the most,
+    and when the pause is over the newest runs, or all do."""
 
 
 class ResumeIn(Body):
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
+    at_resume: Literal["skip", "latest", "all"] | None = None
+    """What becomes of what has waited, where it is to be another thing than the pause said: of a pause that keeps what
+    it covers."""
 
 
 class SkipIn(Body):

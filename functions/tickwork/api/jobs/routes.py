@@ -15,7 +15,6 @@ from tickwork.api.jobs.answers import (
     JobShown,
     JobsPage,
     PreviewAnswer,
-    ResumedJob,
 )
 from tickwork.api.jobs.bodies import (
     DeleteQuery,
@@ -24,9 +23,7 @@ from tickwork.api.jobs.bodies import (
     JobQuery,
     JobRunsQuery,
     NextQuery,
-    PauseIn,
     PreviewIn,
-    ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out, new_job, schedule_again, without_masks
 from tickwork.api.jobs.previews import calendars_of, noted, preview
@@ -51,7 +48,6 @@ from tickwork.core.errors import (
 from tickwork.core.ids import check_slug, job_id_of, split_job_id
 from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import resumed
 from tickwork.core.jobs.surprises import warnings_of_policies
 from tickwork.core.schedule import (
     Schedule,
@@ -191,22 +187,6 @@ def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | No
     return warnings if schedule is None or spec is None else [*warnings, *second_reading(ports, spec, schedule)]
 
 
-def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
-    """Skip a job's occurrences from now on."""
-    body = call.body
-    until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
-    job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
-    return 200, _view(call, job)
-
-
-def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
-    """Let a paused job run again from now on. Again is a no-op, and says who did it and when."""
-    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.actor.signs(call.body.by))
-    last = resumed(job.pauses)
-    who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
-    return 200, cast("ResumedJob", {**_view(call, job), "changed": was_paused, "resumed": who})
-
-
 def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]:
     """Preview a job's occurrences, with what moves or skips them."""
     job = as_seen(call.ports, registering.get_job(call.ports, call.path["job_id"]))
@@ -278,10 +258,6 @@ ROUTES = (
         ChangedJob,
         at=_AT,
         errors=(NotFound, VersionConflict, TooLate, BadSchedule, PayloadTooLarge),
-    ),
-    Route("POST", "/jobs/{job_id}/pause", pause_job, PauseIn, NoQuery, JobShown, at=_AT, errors=(NotFound, TooLate)),
-    Route(
-        "POST", "/jobs/{job_id}/resume", resume_job, ResumeIn, NoQuery, ResumedJob, at=_AT, errors=(NotFound, TooLate)
     ),
     Route(
         "GET",

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, instant_of
-from tickwork.api.paused_view import ScopePauseShown, scope_pause_view
+from tickwork.api.paused_view import ScopePauseShown, scope_pause_view, starts_view
 from tickwork.api.pauses.answers import InFlightAnswer, PausesAnswer, ResumedScope
 from tickwork.api.pauses.bodies import InFlightQuery, PausesQuery, ScopeIn, ScopePauseIn, ScopeResumeIn
 from tickwork.api.routing import Call, Route
@@ -44,8 +44,7 @@ def resume_scope(call: Call[ScopeResumeIn, NoQuery]) -> tuple[int, ResumedScope]
     """
     body, scope = call.body, _scope(call, call.body)
     found = pausing.resume_scope(call.ports, scope, call.actor.signs(body.by), dry_run=body.dry_run)
-    starting, last = found.starting, found.last
-    first = [{"occurrence": key.occurrence, "scheduled_at": iso(key.scheduled_at_ms)} for key in starting.first]
+    last = found.last
     return 200, cast(
         "ResumedScope",
         {
@@ -53,7 +52,7 @@ def resume_scope(call: Call[ScopeResumeIn, NoQuery]) -> tuple[int, ResumedScope]
             "name": scope.name,
             "changed": found.changed,
             "dry_run": body.dry_run,
-            "starts": {"count": starting.count, "at_least": starting.at_least, "first": first},
+            "starts": starts_view(found.starting),
             "resumed": None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)},
         },
     )

@@ -8,7 +8,7 @@ neither pass it nor fire it. It is recorded as cancelled, with the version that 
 from __future__ import annotations
 
 from tickwork.core.jobs import versions
-from tickwork.core.jobs.definitions import ACTIVE, KEPT, Job, Next
+from tickwork.core.jobs.definitions import ACTIVE, KEPT, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import materialise
 from tickwork.core.ledger import items, lifecycle
 from tickwork.core.ledger.pending import end_pending
@@ -70,4 +70,17 @@ def pause_write(job: Job, changed: Job) -> Update:
     changes: Item = {"pauses": [pause.to_item() for pause in changed.pauses], "version": changed.version}
     changes["defined_since"] = changed.defined_since
     changes["audit_head"] = changed.audit_head
+    changes |= next_attributes(changed.next) if changed.next != job.next else {}
     return Update(JOBS, job.key(), as_read(job), set=changes)
+
+
+def moved_writes(job: Job, changed: Job, home: str, now_ms: int, retention_s: int) -> tuple[Write, ...]:
+    """Beside that: what moves the pending occurrence, where a pause keeps it, or no longer does (chain-unbroken)."""
+    before, after = job.next_key(home), changed.next_key(home)
+    if before is None or after is None or before == after:
+        return ()
+    reason = f"moved: the job was paused or resumed (version {changed.version})"
+    return (
+        end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s),
+        materialise(changed, after, now_ms),
+    )

@@ -30,7 +30,7 @@ from tickwork.core.ledger.tables import LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.dispatch.firing import read_items
-from tickwork.flows.ledger import versions
+from tickwork.flows.ledger import reading, versions
 from tickwork.flows.ledger.reading import pages, read_job_to_plan, read_many, read_run
 from tickwork.ports import Ports
 
@@ -85,6 +85,18 @@ def starting(ports: Ports, scope: Scope, after: Paused, now_ms: int) -> Starting
         looking.ports, looking.after = seen, after.in_cell(seen.layout.cell)
         _look_in_cell(looking)
     return looking.found
+
+
+def starting_of(ports: Ports, job: Job, now_ms: int, found: Starting) -> None:
+    """What a job starts whose own pause ends now, as its pauses are then; told anew."""
+    found.count, found.at_least, found.first = 0, False, []
+    if job.status != ACTIVE or job.next is None:
+        return
+    for count, at in enumerate(_firing(reading.to_plan(ports, job), now_ms, ports.layout.shards)):
+        if count >= OF_JOB_MAX:
+            found.at_least = True
+            return
+        found.add(job.occurrence_key(ports.layout.home, at))
 
 
 def _look_in_cell(looking: _Looking) -> None:
