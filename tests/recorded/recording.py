@@ -58,7 +58,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 19
+VERSION = 20
 ROOT = Path(__file__).parent
 
 FULL = Work(
