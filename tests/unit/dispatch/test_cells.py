@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from tickwork.core.access.actors import LOCAL
 from tickwork.core.audit import passes
 from tickwork.core.dispatch.chain import chain_unmoved
 from tickwork.core.dispatch.slices import SliceLease
-from tickwork.core.errors import InvalidField, Throttled, UnknownCell
+from tickwork.core.errors import InvalidField, Throttled, TooLate, UnknownCell
 from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS, second_of
 from tickwork.core.jobs.definitions import Job, Next, next_attributes
-from tickwork.core.ledger.cells import ALL, CellShape, of_team, parse_cells, read_place, written_place
+from tickwork.core.ledger.cells import ALL, CellShape, of_lane, of_team, parse_cells, read_place, written_place
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.messages import Tick
 from tickwork.core.ledger.tables import JOBS, LEASES, TEAMS, TIMERS
@@ -38,10 +39,10 @@ from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
-from tickwork.flows.jobs import changing, registering
+from tickwork.flows.jobs import changing, registering, skipping
 from tickwork.flows.ledger.remembered import TRUSTED_MS
-from tickwork.flows.runs import naming, timers
-from tickwork.ports import InMessage, Layout, Ports
+from tickwork.flows.runs import asking, naming, timers
+from tickwork.ports import InMessage, Layout, OutMessage, Ports, SendReport
 from tickwork.settings import BadSetting, Settings
 from tickwork.testing.memory import MemoryStore, holds
 
@@ -203,6 +204,59 @@ def test_a_chain_crosses_with_its_next_step_and_comes_back() -> None:
         assert (after.cell, after.scheduled_at_ms) == (of, due.scheduled_at_ms + 10_000)
     bodies = ports.sender.bodies("ready-default")  # type: ignore[attr-defined]
     assert len({body["ref"] for body in bodies}) == len(bodies) == 3
+
+
+class TakesOne:
+    """A sender whose ready queues take one message, and then nothing."""
+
+    def __init__(self, inner: Any, *, closed: bool) -> None:
+        self._inner, self._closed, self._has_taken = inner, closed, False
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        was_closed, self._has_taken = self._has_taken, self._has_taken or queue.startswith("ready-")
+        if was_closed and queue.startswith("ready-"):
+            return SendReport(failed=tuple(range(len(messages))), why="denied", closed=self._closed)
+        report: SendReport = self._inner.send(queue, messages)
+        return report
+
+
+class PlacementsUnreadOnce:
+    """A store that cannot say at first where a team is placed."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        self._inner, self._is_over = inner, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def get_many(self, table: Any, keys: Any) -> Any:
+        if table is TEAMS and not self._is_over:
+            self._is_over = True
+            raise Throttled("teams")
+        return self._inner.get_many(table, keys)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_chain_that_comes_back_behind_the_cursor_when_its_queue_takes_nothing_is_set_aside(closed: bool) -> None:
+    """It goes to the other cell, whose cursor has passed it, and from there back to a second that is read already."""
+    ports = world()
+    place(ports, of_team("acme"))
+    due = next_key(job(ports))
+    now_ms = due.fire_at_ms + 35 * SECOND_MS
+    serve(ports, "main", now_ms)
+    first = another_process(ports)
+    first = replace(first, store=PlacementsUnreadOnce(ports.store), sender=TakesOne(ports.sender, closed=closed))  # type: ignore[arg-type]
+    serve(first, "side", now_ms)
+    back = next_of(ports)
+    assert (back.cell, back.scheduled_at_ms) == ("side", due.scheduled_at_ms + 20_000)
+    lease = ports.store.get(LEASES, {"slice": f"side#{ports.in_cell('side').layout.slice_of(back.shard):04d}"})
+    assert lease is not None
+    assert lease["done"] >= back.fire_second, "the cursor has passed it"
+    for _ in range(4):
+        now_ms += 10 * SECOND_MS
+        serve(ports, "side", now_ms)
+    bodies = ports.sender.bodies("ready-default")  # type: ignore[attr-defined]
+    assert back.ref in {body["ref"] for body in bodies}
 
 
 def test_a_change_of_a_job_ends_its_occurrence_where_it_is_and_puts_the_new_one_where_the_team_is_placed() -> None:
@@ -406,12 +460,42 @@ def test_a_step_planned_with_an_item_of_one_cell_is_refused_when_the_next_is_in_
     assert not holds(condition, item | {"next_shard": "side#0001"})
 
 
+# --- what is asked for of a job -----------------------------------------------------------------------------------
+
+
+def test_a_skip_that_is_asked_for_once_more_is_known_again_when_its_team_has_moved() -> None:
+    ports = world()
+    job(ports)
+    due = next_of(ports)
+    skipping.skip_occurrence(ports, "acme:often", due.scheduled_at_ms, "ana", "a holiday")
+    serve(ports, "main", due.fire_at_ms)
+    place(ports, of_team("acme"))
+    again = skipping.skip_occurrence(ports, "acme:often", due.scheduled_at_ms, "ana", "a holiday")
+    assert again.job_id == "acme:often"
+    with pytest.raises(TooLate, match="skipped by ana"):
+        skipping.unskip_occurrence(ports, "acme:often", due.scheduled_at_ms, "ana")
+
+
+def test_a_run_by_hand_lies_in_the_cell_of_its_jobs_lane_and_is_found_there() -> None:
+    ports = world()
+    parsed = parse_schedule({"rate": "1 hour"}, now_ms=NOW_MS, job_id="acme:bulk").spec
+    new = registering.NewJob("acme", "bulk", parsed, replace(WORK, lane="P2"), fingerprint="f")
+    registering.create_job(ports, new)
+    place(ports, of_lane("P2"))
+    asked = asking.ask_for_run(ports, asking.Wanted("acme:bulk", "ana", "by hand"))
+    assert asked.key.cell == "side"
+    assert naming.find_run(ports, "acme:bulk", asked.key.scheduled_at_ms, asked.key.kind) == asked.key
+
+
 # --- over HTTP --------------------------------------------------------------------------------------------------
 
 
 def test_the_platforms_team_places_and_takes_back_and_a_repetition_is_a_no_op() -> None:
     ports = world()
     api = ApiUnderTest(ports)
+    status_, problem = api.call("PUT", "/teams/acme/placement", {"cell": "side"})
+    assert (status_, problem["errors"][0]["field"]) == (404, "team"), "nobody has heard of it: it may be misspelt"
+    job(ports)
     for _ in range(2):
         status_, answer = api.call("PUT", "/teams/acme/placement", {"cell": "side", "reason": "room"})
         assert (status_, answer["cell"], answer["before"]) == (200, "side", None)
