@@ -15,9 +15,10 @@ from tickwork.core.errors import NotFound, TooLate
 from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import resumed
-from tickwork.flows.jobs import changing
+from tickwork.flows.jobs import changing, registering
 from tickwork.flows.jobs.resuming import Starting
 from tickwork.flows.ledger.platform_defaults import as_seen
+from tickwork.flows.watch import telling
 
 
 def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
@@ -25,7 +26,10 @@ def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     body = call.body
     until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
     by, job_id = call.actor.signs(body.by), call.path["job_id"]
+    before = registering.standing(call.ports, job_id)
     job = changing.pause_job(call.ports, job_id, by, body.reason, until_ms, body.at_resume)
+    if before is not None and before.version != job.version:
+        telling.tell_stopped(call.ports, job, "paused", by, body.reason)
     return 200, _view(call, job)
 
 
