@@ -65,7 +65,6 @@ from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger.platform_defaults import as_seen
 from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import paging
-from tickwork.flows.watch import telling
 from tickwork.ports import Ports
 
 
