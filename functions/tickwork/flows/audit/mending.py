@@ -52,8 +52,9 @@ def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs, rows: Sequence
 
 
 def _is_aside(rows: Sequence[SetAside], item: Due) -> bool:
-    work = item.work if isinstance(item, Run) else None
-    return set_aside.any_covers(rows, item.key, work.pool if work else "")
+    if not isinstance(item, Run):
+        return set_aside.any_covers(rows, item.key)
+    return set_aside.any_covers(rows, item.key, item.work.pool if item.work else "", item.group)
 
 
 def is_paused(rows: Sequence[SetAside], item: Item) -> bool:
