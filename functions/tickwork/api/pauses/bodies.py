@@ -19,7 +19,7 @@ class ScopeIn(Body):
     team: Text | None = None
     """Left out: the caller's own."""
     pool: Text | None = None
-    """As its team calls it."""
+    """As its team calls it. What needs one of its lanes is paused with it."""
     group: GroupName | None = None
     """A label of the team's jobs and timers."""
     cell: Cell | None = None
