@@ -85,7 +85,7 @@ _JOB = (
     ),
     click.option(
         "--overlap",
-        type=click.Choice(("skip", "allow", "buffer_one", "buffer_all")),
+        type=click.Choice(("skip", "allow", "buffer_one", "buffer_all", "cancel_other")),
         help="While another run has not ended [skip].",
     ),
     click.option("--buffer-max", type=int, help="With --overlap buffer_all: how many wait [100]."),

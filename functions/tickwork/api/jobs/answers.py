@@ -85,8 +85,8 @@ class JobShown(WorkShown):
     exact_reason: NotRequired[str]
     catch_up: CatchUpShown
     overlap: str
-    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow`, `buffer_one` or
-    `buffer_all`."""
+    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow`, `buffer_one`,
+    `buffer_all` or `cancel_other`."""
     buffer_max: NotRequired[int]
     buffer_age_s: NotRequired[int]
     """With `buffer_all`: how many wait at most, and how long."""

@@ -33,10 +33,11 @@ class JobIn(WorkIn):
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     exact_reason: Text | None = None
     catch_up: CatchUpIn = CatchUpIn()
-    overlap: Literal["skip", "allow", "buffer_one", "buffer_all"] | None = None
+    overlap: Literal["skip", "allow", "buffer_one", "buffer_all", "cancel_other"] | None = None
     """When one is due while another run has not ended: `skip` it (default of recurring jobs), `allow` both, or
     `buffer_one`: keep the first back until that has ended, and skip those after it. `buffer_all` keeps back as many as
-    `buffer_max` says, and lets them go one after the other."""
+    `buffer_max` says, and lets them go one after the other. `cancel_other`: cancel that run, keep this one back
+    until it has ended, and skip one that is kept back already."""
     buffer_max: int | None = Field(default=None, ge=0, le=BUFFERED_MAX)
     """With `buffer_all`: how many are kept back at most, those beyond are skipped; 0: 100."""
     buffer_age_s: int | None = Field(default=None, ge=0, le=PERIOD_S_MAX)

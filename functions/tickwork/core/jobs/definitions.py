@@ -13,6 +13,7 @@ from tickwork.core.jobs.overlap import (
     BUFFER_ALL,
     BUFFER_ONE,
     BUFFERED_USUAL,
+    CANCEL_OTHER,
     HOLDERS,
     STRICT,
     Buffer,
@@ -134,7 +135,8 @@ class Definition(Record):
     @property
     def buffered_max(self) -> int:
         """How many of its occurrences may wait until it is free."""
-        return {BUFFER_ONE: 1, BUFFER_ALL: self.buffer_max or BUFFERED_USUAL}.get(self.overlap, 0)
+        several = self.buffer_max or BUFFERED_USUAL
+        return {BUFFER_ONE: 1, CANCEL_OTHER: 1, BUFFER_ALL: several}.get(self.overlap, 0)
 
     def has_content_of(self, other: Definition) -> bool:
         """Whether both say the same, whoever asked for it, and in whatever spelling. (A payload kept apart is not

@@ -188,7 +188,8 @@ def _firing(job: Job, holding: Holding | None, looking: _Looking) -> Iterator[Ne
                 by: HeldBy = {"run_id": key.run_id, "occurrence": key.occurrence, "status": lifecycle.PENDING}
                 holding = Holding((Holder(key),), by)
             if step.buffers:
-                job = replace(job, buffer=buffering.put_behind(job, key, None, looking.now_ms)[0])
+                kept_s = looking.ports.layout.retention_s
+                job = replace(job, buffer=buffering.put_behind(job, key, None, looking.now_ms, kept_s)[0])
             at = step.next
     except BadSchedule:
         return  # its job is parked instead
