@@ -33,6 +33,7 @@ type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
 type GroupName = Annotated[str, Field(pattern=NAME)]
 """The label of a group of a team's jobs and timers."""
 type Token = Annotated[int, Field(ge=1, le=10**9)]
+type Tag = Annotated[str, Field(max_length=40, pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 

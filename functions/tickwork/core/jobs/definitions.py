@@ -122,6 +122,19 @@ class Definition(Record):
     """The version of the platform's defaults that it goes by, whatever is rolled out; None: by what is."""
     group: str = ""
     """The label that it bears among its team's jobs and timers (`ledger.groups`)."""
+    owner: str = ""
+    """Who answers for it; empty, here and in what follows: as its team says (`contracts`)."""
+    pager_route: str = ""
+    """By which of its team's routes they are paged, by its address."""
+    runbook: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    dead_man_switch: str = ""
+    """`on` or `off`: whether its silence is told."""
+    max_silence_s: int = 0
+    """For how long it may go without a success; 0: as its schedule allows."""
+    min_duration_s: int = 0
+    """A success that took less has done nothing, it seems; 0: none is too quick."""
 
     @property
     def job_id(self) -> str:

@@ -143,10 +143,10 @@ class Paused:
     def pauses_of(self, team: str, pool: str, group: str) -> tuple[Pause, ...]:
         return tuple(pause for one in self.scopes if one.scope.covers(team, pool, group) for pause in one.pauses)
 
-    def waited_until_ms(self, team: str, pool: str, due_ms: int, now_ms: int) -> int:
+    def waited_until_ms(self, team: str, pool: str, group: str, due_ms: int, now_ms: int) -> int:
         """When the last pause ended that has kept waiting what was due then; 0: none is known to have."""
-        over = (pause for pause in self.pauses_of(team, pool) if is_over(pause, now_ms) and pause.until_ms > due_ms)
-        return max((pause.until_ms for pause in over), default=0)
+        ended = (pause for pause in self.pauses_of(team, pool, group) if is_over(pause, now_ms))
+        return max((pause.until_ms for pause in ended if pause.until_ms > due_ms), default=0)
 
     def applied_to(self, job: Job) -> Job:
         """A job as it is to be decided on: with the pauses of what it lies in beside its own."""
