@@ -26,8 +26,9 @@ ScopePauseShown = TypedDict(
         "at_resume": str,
     },
 )
-"""A pause in force of a scope. `kind`: `team`, `pool` or `cell`; `owner`: the team that answers for it. `at_resume`:
-what becomes of the occurrences of jobs that it covers, `skip`, `latest` or `all`; timers wait until it is over."""
+"""A pause in force of a scope. `kind`: `team`, `group`, `pool` or `cell`; `owner`: the team that answers for it.
+`at_resume`: what becomes of the occurrences of jobs that it covers, `skip`, `latest` or `all`; timers wait until it is
+over."""
 
 
 class StartShown(TypedDict):
@@ -81,5 +82,5 @@ def paused_over(ports: Ports, job: Job) -> Paused:
 def pauses_over(ports: Ports, job: Job) -> list[ScopePauseShown]:
     """The pauses in force of what a job lies in."""
     now_ms, scopes = ports.clock.now_ms(), paused_over(ports, job).scopes
-    over = (one for one in scopes if one.scope.covers(job.team, job.work.pool))
+    over = (one for one in scopes if one.scope.covers(job.team, job.work.pool, job.group))
     return [shown for one in over if (shown := scope_pause_view(one, now_ms)) is not None]

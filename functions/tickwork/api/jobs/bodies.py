@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Tag, Text, whole_number
+from tickwork.api.fields import Body, Flag, GroupName, InstantMs, Page, Query, Tag, TeamPage, Text, whole_number
 from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
@@ -78,6 +78,7 @@ class JobChangeIn(Body):
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
     payload: Any = Field(default=None, repr=False)
+    group: Any = None
     lane: Any = None
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
@@ -185,6 +186,13 @@ class DeleteQuery(Query):
     """Cancel them too. Otherwise they go on, with their retries."""
     reason: Annotated[str, Field(min_length=1, max_length=160)] | None = None
     """Why; a job that is tagged `compliance` or `financial` is not deleted without."""
+
+
+class JobsQuery(TeamPage):
+    """Which of a team's jobs to list."""
+
+    group: GroupName | None = None
+    """Those that bear this label."""
 
 
 class NextQuery(Query):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
-from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
+from tickwork.api.fields import NoBody, NoQuery, instant_of
 from tickwork.api.jobs import overlaps
 from tickwork.api.jobs.answers import (
     ChangedJob,
@@ -20,6 +20,7 @@ from tickwork.api.jobs.bodies import (
     JobIn,
     JobQuery,
     JobRunsQuery,
+    JobsQuery,
     NextQuery,
     PreviewIn,
 )
@@ -96,11 +97,11 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
 
 
-def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
-    """A team's jobs, by name."""
+def list_jobs(call: Call[NoBody, JobsQuery]) -> tuple[int, JobsPage]:
+    """A team's jobs, or those of one group, by name."""
     query = call.query
-    after = after_name(query.cursor, query.team)
-    found, more = registering.list_jobs(call.ports, query.team, limit=query.limit, after=after)
+    after, group = after_name(query.cursor, query.team), query.group or ""
+    found, more = registering.list_jobs(call.ports, query.team, limit=query.limit, after=after, group=group)
     return 200, {"jobs": [_view(call, job) for job in found], "cursor": to_cursor(more)}
 
 
@@ -212,7 +213,7 @@ ROUTES = (
         {201: "It is registered.", 200: "It was registered before, with the same content."},
         errors=(AlreadyExists, BadSchedule, PayloadTooLarge, QuotaExceeded, UnknownTeam),
     ),
-    Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
+    Route("GET", "/jobs", list_jobs, NoBody, JobsQuery, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),
     Route(
         "PATCH",

@@ -145,7 +145,7 @@ def _look_at(looking: _Looking, row: SetAside, due: Run | Retry) -> None:
     if not row.covers(due.key, work.pool if work else ""):
         return
     if isinstance(due, Run) and work is not None:
-        _add_unless_paused(looking, due.key, work.pool)
+        _add_unless_paused(looking, due.key, work.pool, due.group)
     elif not looking.may_read():
         return
     elif isinstance(due, Retry):
@@ -154,10 +154,10 @@ def _look_at(looking: _Looking, row: SetAside, due: Run | Retry) -> None:
         _look_at_chain(looking, due)
 
 
-def _add_unless_paused(looking: _Looking, key: LedgerKey, pool: str) -> None:
+def _add_unless_paused(looking: _Looking, key: LedgerKey, pool: str, group: str) -> None:
     """Another pause may keep it."""
-    scope = looking.scope
-    if scope.covers(key.team, pool) and looking.after.in_force(key.team, pool, looking.now_ms) is None:
+    lies_in = (key.team, pool, group)
+    if looking.scope.covers(*lies_in) and looking.after.in_force(*lies_in, looking.now_ms) is None:
         looking.found.add(key)
 
 
@@ -168,7 +168,7 @@ def _look_at_retry(looking: _Looking, retry: Retry) -> None:
         return
     work = versions.work_of(looking.ports, run)
     if work is not None:
-        _add_unless_paused(looking, run.key, work.pool)
+        _add_unless_paused(looking, run.key, work.pool, run.group)
 
 
 def _look_at_chain(looking: _Looking, run: Run) -> None:
@@ -176,7 +176,7 @@ def _look_at_chain(looking: _Looking, run: Run) -> None:
     if job is None:
         return
     if job.fired_through_ms >= run.key.scheduled_at_ms:  # fired, and not sent yet
-        _add_unless_paused(looking, run.key, job.work.pool)
+        _add_unless_paused(looking, run.key, job.work.pool, job.group)
         return
     if job.status != ACTIVE or job.next_key(looking.ports.layout.home) != run.key:
         return
@@ -190,7 +190,7 @@ def _look_at_chain(looking: _Looking, run: Run) -> None:
         if count >= OF_JOB_MAX:
             looking.found.at_least = True
             return
-        _add_unless_paused(looking, job.occurrence_key(looking.ports.layout.home, at), job.work.pool)
+        _add_unless_paused(looking, job.occurrence_key(looking.ports.layout.home, at), job.work.pool, job.group)
 
 
 def _firing(job: Job, holding: Holding | None, now_ms: int, layout: Layout) -> Iterator[Next]:
