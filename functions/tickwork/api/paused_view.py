@@ -7,10 +7,12 @@ from typing import TypedDict
 from tickwork.api.answers import Moment, Second
 from tickwork.core.instants import iso, iso_ms
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import pause_in_force
-from tickwork.core.jobs.scopes import Paused, PausedScope
+from tickwork.core.jobs.pauses import kept_at, pause_in_force
+from tickwork.core.jobs.scopes import Paused, PausedScope, Scope, is_pausable
+from tickwork.core.ledger.records import Run
 from tickwork.flows.jobs.resuming import Starting
 from tickwork.flows.ledger.paused import shown_paused
+from tickwork.flows.ledger.reading import read_job
 from tickwork.ports import Ports
 
 ScopePauseShown = TypedDict(
@@ -84,3 +86,21 @@ def pauses_over(ports: Ports, job: Job) -> list[ScopePauseShown]:
     now_ms, scopes = ports.clock.now_ms(), paused_over(ports, job).scopes
     over = (one for one in scopes if one.scope.covers(job.team, job.work.pool, job.group))
     return [shown for one in over if (shown := scope_pause_view(one, now_ms)) is not None]
+
+
+def pause_of(ports: Ports, run: Run) -> ScopePauseShown | None:
+    """The pause that keeps a run from its first start: of its job, or of what it lies in. A run that is to come may be
+    caught by one yet, and is kept by none."""
+    now_ms = ports.clock.now_ms()
+    if run.ended or run.attempt or not is_pausable(run.key.kind) or run.key.scheduled_at_ms > now_ms:
+        return None
+    job = read_job(ports, run.key.job_id) if run.is_recurring else None
+    if job is not None and (own := kept_at(job.pauses, run.key.scheduled_at_ms)) is not None:
+        shown = scope_pause_view(PausedScope(Scope(job.team, "job", job.name), (own,)), now_ms)
+        if shown is not None:
+            return shown
+    work = run.work or (job.work if job is not None else None)
+    scopes = shown_paused(ports).in_cell(run.key.cell).scopes
+    group = job.group if job is not None else run.group
+    over = (one for one in scopes if one.scope.covers(run.key.team, work.pool if work is not None else "", group))
+    return next((shown for one in over if (shown := scope_pause_view(one, now_ms)) is not None), None)

@@ -38,6 +38,9 @@ SAY_EVERY_S = 5.0
 @click.option(
     "--place", "place_path", type=click.Path(path_type=Path), help="Where it is kept how far it is [FILE.place]."
 )
+@click.option(
+    "--group/--no-group", "grouped", default=True, help="Label its timers with its name, to list and pause them by."
+)
 @click.option("--text", is_flag=True, help="Lines are text, and no JSON.")
 @click.option("--parallel", type=click.IntRange(1, 32), default=4, show_default=True, help="Requests at once.")
 @click.option("--cancel", is_flag=True, help="Cancel what was created and has not started.")
@@ -94,13 +97,14 @@ def _begun(file: Path, options: dict[str, Any]) -> Place:
     now_ms = time.time_ns() // 1_000_000
     length_ms = _length_ms(options["over"])
     start_ms = _instant_ms(options["start"]) if options["start"] else now_ms + STARTS_AHEAD_MS
-    fan_out_id = options["fan_out_id"] or hashlib.sha256(f"{file.resolve()} {now_ms}".encode()).hexdigest()[:16]
+    fan_out_id: str = options["fan_out_id"] or hashlib.sha256(f"{file.resolve()} {now_ms}".encode()).hexdigest()[:16]
     if not is_id(fan_out_id):
         raise click.UsageError("--id has small letters, digits, '.', '_' and '-', 63 at the most")
     lines = _lines_in(file)
     if lines > LINES_MAX:
         raise click.UsageError(f"{file} has {lines:,} lines, and a fan-out at most {LINES_MAX:,}: split it")
-    return Place(fan_out_id, start_ms // SECOND_MS * SECOND_MS, length_ms, _work(options), lines)
+    work = _work(options) | ({"group": fan_out_id} if options["grouped"] else {})
+    return Place(fan_out_id, start_ms // SECOND_MS * SECOND_MS, length_ms, work, lines)
 
 
 def _work(options: dict[str, Any]) -> dict[str, Any]:

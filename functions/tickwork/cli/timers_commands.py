@@ -8,7 +8,7 @@ import click
 
 from tickwork.cli.definition_options import read_json
 from tickwork.cli.names import timer_id_of
-from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
+from tickwork.cli.output import pause_words, say, show_facts, show_json, show_table, with_api_options
 from tickwork.cli.paging import collect, time_limit_option
 from tickwork.cli.runs_commands import STATUSES
 from tickwork.client import ApiClient, ApiUnreachable, new_client_key, path_of
@@ -139,4 +139,4 @@ def show(timer: str, api: str | None, as_json: bool) -> None:
         show_json(found)
     else:
         names = ("timer_id", "run_id", "status", "fire_at", "attempt", "worker", "started_at", "ended_at", "lag_s")
-        show_facts({name: found[name] for name in names})
+        show_facts({name: found[name] for name in names} | {"paused": pause_words(found)})

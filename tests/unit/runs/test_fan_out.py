@@ -266,7 +266,7 @@ def test_the_command_creates_goes_on_says_how_far_it_is_and_cancels(
     done = _run(monkeypatch, api, str(file), "--json", "--parallel", "1")
     assert json.loads(done.output)["status"] == "created"
     assert users(world) == Counter(range(150))
-    _run(monkeypatch, api, str(file), "--cancel")
+    _run(monkeypatch, api, str(file), "--cancel", "--parallel", "1")
     assert {run.status for run in made(world)} == {"cancelled"}
     assert "is cancelled" in _run(monkeypatch, api, str(file), *BEGIN).output
 
@@ -279,6 +279,7 @@ def test_a_generators_output_needs_a_name_and_text_lines_are_taken_as_they_are(
     assert "needs --id" in _run(monkeypatch, api, "-", *BEGIN, stdin="a\n").output
     bad = _run(monkeypatch, api, "-", *BEGIN, "--id", "gen", stdin="no json\n")
     assert (bad.exit_code, "line 1 is not JSON" in bad.output) == (2, True)
-    done = _run(monkeypatch, api, "-", "--id", "gen", "--text", stdin="one\ntwo\n")
+    done = _run(monkeypatch, api, "-", "--id", "gen", "--text", "--parallel", "1", stdin="one\ntwo\n")
     assert done.exit_code == 0, done.output
     assert sorted(json.loads(run.work.payload or "") for run in made(world) if run.work) == ["one", "two"]
+    assert {run.group for run in made(world)} == {"gen"}
