@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from tickwork.api.answers import Moment, Second
 from tickwork.core.instants import iso, iso_ms
@@ -86,6 +86,12 @@ def pauses_over(ports: Ports, job: Job) -> list[ScopePauseShown]:
     now_ms, scopes = ports.clock.now_ms(), paused_over(ports, job).scopes
     over = (one for one in scopes if one.scope.covers(job.team, job.work.pool, job.group))
     return [shown for one in over if (shown := scope_pause_view(one, now_ms)) is not None]
+
+
+def with_pause[Shown](ports: Ports, run: Run, shown: Shown) -> Shown:
+    """What is shown of a run, with the pause that keeps it."""
+    pause = pause_of(ports, run)
+    return shown if pause is None else cast("Shown", {**cast("dict[str, object]", shown), "paused_by": pause})
 
 
 def pause_of(ports: Ports, run: Run) -> ScopePauseShown | None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.masks import sees_payloads
-from tickwork.api.paused_view import pause_of
+from tickwork.api.paused_view import with_pause
 from tickwork.api.places import fields_under, own_by_team
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.timers import lists
@@ -201,9 +201,8 @@ def _busy(fate: object) -> str:
 def get_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
     """A timer, which is also the record of its run."""
     run = timers.get_timer(call.ports, call.path["timer_id"])
-    view, pause = history.view_of(call.ports, run), pause_of(call.ports, run)
-    shown = _view(call, view.run, view.status)
-    return 200, shown if pause is None else shown | {"paused_by": pause}
+    view = history.view_of(call.ports, run)
+    return 200, with_pause(call.ports, run, _view(call, view.run, view.status))
 
 
 def list_timers(call: Call[NoBody, TimersQuery]) -> tuple[int, TimersPage]:
