@@ -87,7 +87,7 @@ unit: $(VENV)/.dev ## Unit tests: no network, no emulator; on all cores, with a 
 
 .PHONY: process
 process: $(VENV)/.dev $(MINISTACK)/.made ## Tests that kill -9 tickwork's own processes, and the embedded session
-	$(BIN)/pytest tests/process
+	$(BIN)/pytest -n 2 --dist worksteal tests/process
 
 .PHONY: test
 test: lint types unit protocol conformance sim sim-tests scenarios actions process install-test docs-test hostile fuzz-sample deployed-tests ## All tests (README command 2); the deployed ones where Node is present

@@ -1,16 +1,16 @@
 """What somebody does: the requests of each action, as a client makes them, and what its repeat must have in common with
-the first answer. An action that is not built has no requests, and says what to do instead."""
+the first answer. ELSEWHERE names the changing routes that are no action on an occurrence, and what tries them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.actions.states import AFTER, DUE_MS, JOB_BODY, TIMER_BODY, Prepare, Setting
 from tests.actions.world import Body
 from tests.scenarios.stage import NOW_MS
-from tickwork.core.instants import iso
+from tickwork.core.instants import SECOND_MS, iso
 
 MOVED: Final = {"rate": "45 minutes", "anchor": iso(NOW_MS)}
 """Due at 45, 90 and 135 minutes, and never when the job was due before."""
@@ -36,10 +36,6 @@ class Action:
     same: tuple[str, ...] = ()
     """What the answer to a repeat has in common with the first answer."""
     prepare: Prepare = nothing
-    not_yet: str = ""
-    """Of an action that is not built: what to do until it is."""
-    words: tuple[str, ...] = field(default=())
-    """Of such a one: what its route would have in its path."""
 
 
 def _job(
@@ -66,11 +62,19 @@ def _replay(at: Setting) -> list[Request]:
     return [Request("POST", "/dead-letters:replay", body)]
 
 
-def _none(_: Setting) -> list[Request]:
-    return []
+def skip(setting: Setting) -> None:
+    """Where it is not too late for that."""
+    setting.world.ask("POST", f"/jobs/{setting.subject}/skip", _SKIP)
+
+
+def _backfill(at: Setting) -> list[Request]:
+    """What was due in its second, whatever became of it."""
+    span = {"since": iso(DUE_MS), "until": iso(DUE_MS + SECOND_MS)} | {"outcomes": "all", "reason": "a bug"}
+    return [Request("POST", f"/jobs/{at.subject}/backfills", span | {"client_key": "again"})]
 
 
 _PAUSE = {"by": "ann", "reason": "stocktaking"}
+_SKIP = {"scheduled_at": iso(DUE_MS), "by": "ann", "reason": "the bank is closed"}
 
 CREATE_AGAIN = Action(
     "create again", "`POST /jobs` with the same content", lambda _: [Request("POST", "/jobs", JOB_BODY)], ("version",)
@@ -96,9 +100,15 @@ RESUME = Action(
     prepare=pause,
 )
 SKIP = Action(
-    "skip", "one coming occurrence", _none, not_yet="not yet: see docs/api.md, and tests/unit/jobs/test_skipping.py"
+    "skip it", "`POST /jobs/{id}/skip` by its nominal time", _job("POST", "/skip", lambda _: _SKIP), ("skips",)
 )
-"""It is built (decision 153); its row of fates, with a kill at each call, is not."""
+UNSKIP = Action(
+    "take the skip back",
+    "`POST /jobs/{id}/unskip` of one that was skipped a moment before",
+    _job("POST", "/unskip", lambda _: {"scheduled_at": iso(DUE_MS), "by": "bob"}),
+    ("version", "skips", "changed"),
+    prepare=skip,
+)
 CANCEL = Action("cancel", "`POST /runs:cancel` by its nominal time", _cancel, ("runs",))
 DELETE = Action("delete", "`DELETE /jobs/{id}`", _job("DELETE"), ("job_id", "deleted"))
 RECREATE = Action(
@@ -107,9 +117,15 @@ RECREATE = Action(
 REPLAY = Action("replay", "`POST /dead-letters:replay` by its ref", _replay, ("replayed", "matched"))
 RUN_NOW = Action(
     "run now",
-    "a run beside the schedule",
-    _none,
-    not_yet="not yet: see docs/api.md, and tests/unit/runs/test_asking.py",  # built (decision 152), its row is not
+    "`POST /jobs/{id}/run` with a `client_key`",
+    _job("POST", "/run", lambda _: {"by": "ann", "reason": "a file came late", "client_key": "late"}),
+    ("run_id", "ref"),
+)
+BACKFILL = Action(
+    "backfill",
+    "`POST /jobs/{id}/backfills` of its time, `outcomes: all`, with a `client_key`",
+    _backfill,
+    ("backfill_id", "matched"),
 )
 
 TIMER_AGAIN = Action(
@@ -123,3 +139,30 @@ TIMER_DELETE = Action(
 )
 TIMER_CANCEL = Action("cancel", "`POST /runs:cancel` by its ref", _cancel, ("runs",))
 TIMER_REPLAY = Action("replay", "`POST /dead-letters:replay` by its ref", _replay, ("replayed", "matched"))
+
+ACTIONS: Final = (
+    CREATE_AGAIN, CHANGE, MOVE, PAUSE, RESUME, SKIP, UNSKIP, CANCEL, DELETE, RECREATE, REPLAY, RUN_NOW, BACKFILL,
+    TIMER_AGAIN, TIMER_DELETE, TIMER_CANCEL, TIMER_REPLAY,
+)  # fmt: skip
+
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "/pauses": "tests/unit/pauses, and `operators` of the simulator",
+    "/pauses:resume": "tests/unit/pauses, and `operators` of the simulator",
+    "/backfills/{backfill_id}/pause": "tests/unit/runs/test_backfills.py",
+    "/backfills/{backfill_id}/resume": "tests/unit/runs/test_backfills.py",
+    "/backfills/{backfill_id}/cancel": "tests/unit/runs/test_backfills.py",
+    "/timers:batch": "the random sequences",
+    "/timers:cancel": "test_audit.py",
+    "/runs:start": "workers in every cell",
+    "/runs:heartbeat": "workers in every cell",
+    "/runs:complete": "workers in every cell",
+    "/runs:release": "the random sequences",
+    "/runs:unhandled": "tests/unit/runs/test_unhandled.py",
+    "/pools/{pool}:lease": "workers in every cell",
+    "/schedules:preview": "changes nothing",
+    "/defaults:plan": "changes nothing",
+}
+"""Changing routes about jobs, timers and runs that have no row of their own, by path: what tries them."""
+
+PLATFORM: Final = ("/teams", "/calendars", "/keys", "/placement", "/defaults")
+"""Where routes begin that are about no occurrence: test_audit.py and their own tests kill those."""

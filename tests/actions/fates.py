@@ -11,6 +11,7 @@ from tests.actions.states import AFTER, BEFORE, NEXT_MS, Setting
 from tests.actions.world import Answer, Body, Held
 from tests.scenarios.stage import NOW_MS
 from tickwork.core.instants import MINUTE_MS, iso
+from tickwork.core.ledger import kinds
 
 
 def _granted(answer: Answer) -> None:
@@ -101,6 +102,49 @@ NOT_DEAD_GOES_ON = Fate(
 )
 NOT_DEAD_ENDED = Fate("refused (`not_dead`): it stays", _stays, _entry("runs", replayed=False, reason="not_dead"))
 
+LEFT_OUT = Fate("is skipped, with the reason", _never("skipped", "skipped by local (ann): the bank is closed"))
+TOO_LATE_TO_SKIP = Fate("refused (`too-late`): it goes as dispatched", _runs_with(BEFORE), _refused("too-late"))
+SKIP_REFUSED = Fate("refused (`too-late`): it stays as it ended", _stays, _refused("too-late"))
+
+
+def _beside(at: Setting, kind: str) -> list[Held]:
+    """Attempts, since somebody acted, of runs of the job that are not of its schedule."""
+    return [one for one in at.world.worked.starts[at.starts_before :] if f"#{kind}." in one.ref]
+
+
+def _and_one(kind: str, holds: Callable[[Setting], None]) -> Callable[[Setting], None]:
+    """Beside what becomes of the occurrence: one run of a kind has run, once."""
+
+    def both(at: Setting) -> None:
+        holds(at)
+        beside = _beside(at, kind)
+        assert [(one.told["attempt"], one.payload) for one in beside] == [(1, BEFORE)], [one.told for one in beside]
+        made = [one for one in at.runs() if f"#{kind}." in one["ref"]]
+        assert [one["status"] for one in made] == ["succeeded"], made
+
+    return both
+
+
+def _and_none(kind: str, holds: Callable[[Setting], None]) -> Callable[[Setting], None]:
+    def both(at: Setting) -> None:
+        holds(at)
+        assert not [one for one in at.runs() if f"#{kind}." in one["ref"]], "there is one beside it"
+
+    return both
+
+
+RUNS_BESIDE = Fate("runs; so does the one by hand, at once", _and_one(kinds.MANUAL, _runs_with(BEFORE)))
+HELD_BY_HAND = Fate(
+    "is skipped (`overlap`): the one by hand runs", _and_one(kinds.MANUAL, _never("skipped", "overlap"))
+)
+HELD = Fate("refused (`held`): it goes its way", _and_none(kinds.MANUAL, _runs_with(BEFORE)), _refused("held"))
+ENDED_BESIDE = Fate("stays as it ended; the one by hand runs", _and_one(kinds.MANUAL, _stays))
+NOT_PASSED = Fate(
+    "refused: it has not passed", _and_none(kinds.BACKFILL, _runs_with(BEFORE)), _refused("invalid-field")
+)
+LIVE = Fate("refused: it is still to end", _and_none(kinds.BACKFILL, _runs_with(BEFORE)), _refused("invalid-field"))
+AGAIN = Fate("stays as it ended, and another run does it again", _and_one(kinds.BACKFILL, _stays))
+
 TIMER_CANCELLED = Fate("is cancelled, and never starts", _never("cancelled", "cancelled"))
 TIMER_STARTED = Fate(
     "refused (`too-late`): cancel the run with `POST /runs:cancel`", _runs_with(BEFORE), _refused("too-late")
@@ -117,7 +161,9 @@ class Then:
 
 
 def _later(at: Setting) -> list[Held]:
-    return [one for one in at.world.worked.starts[at.starts_before :] if one.run_id != at.run_id]
+    """Attempts of the schedule's other occurrences since somebody acted."""
+    later = [one for one in at.world.worked.starts[at.starts_before :] if one.run_id != at.run_id]
+    return [one for one in later if not any(f"#{kind}." in one.ref for kind in (kinds.MANUAL, kinds.BACKFILL))]
 
 
 def _next_runs_with(payload: Body) -> Callable[[Setting], None]:

@@ -51,7 +51,7 @@ def _table(rows: tuple[Row, ...], *, then: bool) -> list[str]:
 
 def _line(row: Row, *, then: bool) -> str:
     what = f"**{row.action.name}**: {row.action.how}"
-    cells = [fate.text for fate in row.fates] or [row.action.not_yet] * len(STATES)
+    cells = [fate.text for fate in row.fates]
     if then:
         cells.append(row.then.text if row.then else "-")
     return "| " + " | ".join([what, *cells]) + " |"

@@ -11,6 +11,7 @@ from typing import Final
 from tests.actions import acts
 from tests.actions.acts import Action
 from tests.actions.fates import (
+    AGAIN,
     ARE_NO_MORE,
     ARE_SKIPPED,
     AS_DISPATCHED,
@@ -19,19 +20,28 @@ from tests.actions.fates import (
     CANCELLED,
     DELETED,
     ENDED,
+    ENDED_BESIDE,
     GIVEN_UP,
     GO_ON,
     GO_ON_CHANGED,
+    HELD,
+    HELD_BY_HAND,
+    LEFT_OUT,
+    LIVE,
     NOT_DEAD_ENDED,
     NOT_DEAD_GOES_ON,
+    NOT_PASSED,
     REPLAYED,
     RUNS,
+    RUNS_BESIDE,
     RUNS_CHANGED,
+    SKIP_REFUSED,
     SKIPPED,
     STOPPED,
     TIMER_CANCELLED,
     TIMER_ENDED,
     TIMER_STARTED,
+    TOO_LATE_TO_SKIP,
     Fate,
     Then,
 )
@@ -43,7 +53,7 @@ class Row:
     """One action: the fate of the occurrence in each of STATES, and what becomes of the ones after it."""
 
     action: Action
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[Fate, ...]
     then: Then | None = None
 
 
@@ -69,7 +79,8 @@ JOB_ROWS: Final = (
     Row(acts.MOVE, (GIVEN_UP, GIVEN_UP, RUNS, *_GOES_ON), AT_NEW_TIMES),
     Row(acts.PAUSE, (SKIPPED, SKIPPED, RUNS, *_GOES_ON), ARE_SKIPPED),
     Row(acts.RESUME, (RUNS, RUNS, SKIPPED, *_GOES_ON), GO_ON),
-    Row(acts.SKIP),
+    Row(acts.SKIP, (LEFT_OUT, LEFT_OUT, LEFT_OUT, *(TOO_LATE_TO_SKIP,) * 3, *(SKIP_REFUSED,) * 2), GO_ON),
+    Row(acts.UNSKIP, (RUNS, RUNS, RUNS, *_GOES_ON), GO_ON),
     Row(
         acts.CANCEL,
         (CANCELLED, CANCELLED, CANCELLED, CANCELLED, STOPPED, CANCELLED, CANCEL_REFUSED, CANCEL_REFUSED),
@@ -78,7 +89,8 @@ JOB_ROWS: Final = (
     Row(acts.DELETE, (DELETED, DELETED, DELETED, *_GOES_ON), ARE_NO_MORE),
     Row(acts.RECREATE, (RUNS_CHANGED, RUNS_CHANGED, DELETED, *_GOES_ON), GO_ON_CHANGED),
     Row(acts.REPLAY, (*(NOT_DEAD_GOES_ON,) * 6, NOT_DEAD_ENDED, REPLAYED), GO_ON),
-    Row(acts.RUN_NOW),
+    Row(acts.RUN_NOW, (*(RUNS_BESIDE,) * 2, HELD_BY_HAND, *(HELD,) * 3, *(ENDED_BESIDE,) * 2), GO_ON),
+    Row(acts.BACKFILL, (*(NOT_PASSED,) * 2, *(LIVE,) * 4, *(AGAIN,) * 2), GO_ON),
 )
 
 TIMER_ROWS: Final = (
@@ -91,12 +103,9 @@ TIMER_ROWS: Final = (
     Row(acts.TIMER_REPLAY, (*(NOT_DEAD_GOES_ON,) * 6, NOT_DEAD_ENDED, REPLAYED)),
 )
 
-NOT_YET: Final = tuple(row.action for row in JOB_ROWS if not row.fates)
-
 CELLS: Final = tuple(
     Cell(row.action, state, fate, row.then, is_timer)
     for rows, is_timer in ((JOB_ROWS, False), (TIMER_ROWS, True))
     for row in rows
-    if row.fates
     for state, fate in zip(STATES, row.fates, strict=True)
 )

@@ -3,15 +3,16 @@ port calls as the last one, and the client repeats it. What then happens must be
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.actions.acts import Action, Request
+from tests.actions.acts import ACTIONS, ELSEWHERE, PLATFORM, Request
 from tests.actions.states import END_MS, STATES, Prepare, Setting, State, built, copy_of
-from tests.actions.table import CELLS, NOT_YET, Cell
-from tests.actions.world import Answer, Kill
+from tests.actions.table import CELLS, JOB_ROWS, TIMER_ROWS, Cell
+from tests.actions.world import Answer, Kill, World
 from tickwork.api.table import ROUTES
 from tickwork.core.instants import SECOND_MS
 
@@ -96,11 +97,28 @@ def test_what_happens_is_what_the_table_says_whatever_was_killed(cell: Cell) -> 
         _see(cell, _act(cell, (index, Kill(count)), LATER_MS)[0])
 
 
-@pytest.mark.parametrize("action", NOT_YET, ids=lambda action: action.name)
-def test_an_action_that_the_table_calls_not_yet_has_no_route(action: Action) -> None:
-    assert action.not_yet.startswith("not yet: ")
-    found = [route.path for route in ROUTES if any(word in route.path.rpartition("}")[2] for word in action.words)]
-    assert not found, f"it is built: give {action.name!r} its row of fates"
+def _pattern(path: str) -> re.Pattern[str]:
+    """Of a route, with whatever stands in its places."""
+    return re.compile(re.sub(r"\{\w+\}", "[^/]+", path))
+
+
+def _changing() -> list[tuple[str, str]]:
+    """The routes that change something of jobs, timers and runs."""
+    routes = [(route.method, route.path) for route in ROUTES if route.method != "GET"]
+    return [(method, path) for method, path in routes if not path.startswith(PLATFORM)]
+
+
+def test_every_changing_route_has_its_row_of_fates_or_is_named_with_what_tries_it() -> None:
+    setting = Setting(World(), is_timer=True, subject="shop:x", ref="r")
+    asked = [(one.method, one.path) for action in ACTIONS for one in action.requests(setting)]
+    for method, path in _changing():
+        has_row = any(made == method and _pattern(path).fullmatch(at) for made, at in asked)
+        assert has_row != (path in ELSEWHERE), f"{method} {path}: give it a row of fates, or a place in ELSEWHERE"
+    assert ELSEWHERE.keys() <= {path for _, path in _changing()} | {"/defaults:plan"}
+
+
+def test_every_action_has_its_row() -> None:
+    assert {row.action.name for row in (*JOB_ROWS, *TIMER_ROWS)} == {action.name for action in ACTIONS}
 
 
 def test_each_row_has_a_fate_for_every_state() -> None:

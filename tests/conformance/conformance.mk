@@ -1,3 +1,3 @@
 .PHONY: conformance
 conformance: $(VENV)/.dev $(MINISTACK)/.made ## One suite for memory, moto and MiniStack; workers against the wire protocol
-	$(BIN)/pytest tests/conformance
+	$(BIN)/pytest -n 2 --dist worksteal tests/conformance

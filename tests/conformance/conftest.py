@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import subprocess
 import threading
 import urllib.request
@@ -18,6 +17,7 @@ from botocore.config import Config
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
+from tests.support.machine import free_port
 from tickwork.aws.provision import create_all
 from tickwork.ports import Store
 from tickwork.settings import Settings
@@ -25,7 +25,6 @@ from tickwork.store.dynamodb import DynamoStore
 from tickwork.testing.memory import MemoryStore
 
 MINISTACK = Path(__file__).parents[2] / ".venv-ministack"
-PORTS = range(4650, 4700)
 START_TRIES_MAX = 100
 
 _numbers = itertools.count()
@@ -81,7 +80,7 @@ def ministack_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     python = MINISTACK / "bin" / "python"
     if not python.exists():
         pytest.skip("MiniStack is not installed: `make` creates its environment in .venv-ministack")
-    port = _free_port()
+    port = free_port()
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path_factory.mktemp("ministack"))}
     settings = {"BIND_HOST": "127.0.0.1", "IOT_MTLS_ENABLED": "0", "GATEWAY_PORT": str(port), "PERSIST_STATE": "0"}
     server = subprocess.Popen(
@@ -112,17 +111,6 @@ def _clients(endpoint_url: str | None) -> tuple[Any, Any]:
         "config": Config(retries={"max_attempts": 1}, connect_timeout=2, read_timeout=20, max_pool_connections=16),
     }
     return boto3.client("dynamodb", **access), boto3.client("sqs", **access)
-
-
-def _free_port() -> int:
-    for port in PORTS:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no port is free in {PORTS}")
 
 
 def _wait_until_healthy(server: subprocess.Popen[bytes], port: int) -> None:

@@ -5,7 +5,7 @@ sim: $(VENV)/.dev ## Simulate: the corpus and fresh seeds; SEED=13 replays one w
 	$(BIN)/python -m tests.simulator $(if $(SEED),--seed $(SEED),$(if $(SEEDS),--seeds $(SEEDS)))
 
 sim-tests: $(VENV)/.dev ## Tests of the simulator, and what it has found as scenarios
-	$(BIN)/pytest tests/histories
+	$(BIN)/pytest -n 2 --dist worksteal tests/histories
 
 sim-mutants: $(VENV)/.dev ## Check that the simulator finds each planted bug, and print the first seed of each
 	$(BIN)/python -m tests.simulator --mutants

@@ -69,6 +69,8 @@ def take_back(*, team: str | None, lane: str | None, reason: str, api: str | Non
     answer = ApiClient(api).delete(_placement(team, lane), **query)
     if as_json:
         show_json(answer)
+    elif answer["placed_at"] is None:
+        say(f"{_whose(answer)} was never placed: nothing is changed", err=True)
     else:
         say(
             f"{_whose(answer)} is not placed by itself any more"

@@ -17,10 +17,10 @@ from tickwork.core.access.actors import LOCAL
 from tickwork.core.audit import passes
 from tickwork.core.dispatch.chain import chain_unmoved
 from tickwork.core.dispatch.slices import SliceLease
-from tickwork.core.errors import InvalidField, Throttled, UnknownCell
+from tickwork.core.errors import InvalidField, Throttled, TooLate, UnknownCell
 from tickwork.core.instants import DAY_MS, HOUR_MS, SECOND_MS, second_of
 from tickwork.core.jobs.definitions import Job, Next, next_attributes
-from tickwork.core.ledger.cells import ALL, CellShape, of_team, parse_cells, read_place, written_place
+from tickwork.core.ledger.cells import ALL, CellShape, of_lane, of_team, parse_cells, read_place, written_place
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.messages import Tick
 from tickwork.core.ledger.tables import JOBS, LEASES, TEAMS, TIMERS
@@ -38,9 +38,9 @@ from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.tick_batches import TickBatch
 from tickwork.flows.dispatch.ticking import issue_ticks
-from tickwork.flows.jobs import changing, registering
+from tickwork.flows.jobs import changing, registering, skipping
 from tickwork.flows.ledger.remembered import TRUSTED_MS
-from tickwork.flows.runs import naming, timers
+from tickwork.flows.runs import asking, naming, timers
 from tickwork.ports import InMessage, Layout, Ports
 from tickwork.settings import BadSetting, Settings
 from tickwork.testing.memory import MemoryStore, holds
@@ -406,12 +406,42 @@ def test_a_step_planned_with_an_item_of_one_cell_is_refused_when_the_next_is_in_
     assert not holds(condition, item | {"next_shard": "side#0001"})
 
 
+# --- what is asked for of a job -----------------------------------------------------------------------------------
+
+
+def test_a_skip_that_is_asked_for_once_more_is_known_again_when_its_team_has_moved() -> None:
+    ports = world()
+    job(ports)
+    due = next_of(ports)
+    skipping.skip_occurrence(ports, "acme:often", due.scheduled_at_ms, "ana", "a holiday")
+    serve(ports, "main", due.fire_at_ms)
+    place(ports, of_team("acme"))
+    again = skipping.skip_occurrence(ports, "acme:often", due.scheduled_at_ms, "ana", "a holiday")
+    assert again.job_id == "acme:often"
+    with pytest.raises(TooLate, match="skipped by ana"):
+        skipping.unskip_occurrence(ports, "acme:often", due.scheduled_at_ms, "ana")
+
+
+def test_a_run_by_hand_lies_in_the_cell_of_its_jobs_lane_and_is_found_there() -> None:
+    ports = world()
+    parsed = parse_schedule({"rate": "1 hour"}, now_ms=NOW_MS, job_id="acme:bulk").spec
+    new = registering.NewJob("acme", "bulk", parsed, replace(WORK, lane="P2"), fingerprint="f")
+    registering.create_job(ports, new)
+    place(ports, of_lane("P2"))
+    asked = asking.ask_for_run(ports, asking.Wanted("acme:bulk", "ana", "by hand"))
+    assert asked.key.cell == "side"
+    assert naming.find_run(ports, "acme:bulk", asked.key.scheduled_at_ms, asked.key.kind) == asked.key
+
+
 # --- over HTTP --------------------------------------------------------------------------------------------------
 
 
 def test_the_platforms_team_places_and_takes_back_and_a_repetition_is_a_no_op() -> None:
     ports = world()
     api = ApiUnderTest(ports)
+    status_, problem = api.call("PUT", "/teams/acme/placement", {"cell": "side"})
+    assert (status_, problem["errors"][0]["field"]) == (404, "team"), "nobody has heard of it: it may be misspelt"
+    job(ports)
     for _ in range(2):
         status_, answer = api.call("PUT", "/teams/acme/placement", {"cell": "side", "reason": "room"})
         assert (status_, answer["cell"], answer["before"]) == (200, "side", None)

@@ -11,6 +11,7 @@ import pytest
 from tests.support.worlds import (
     LAYOUT,
     NOW_S,
+    WORK,
     create_job,
     create_timer,
     every,
@@ -28,14 +29,18 @@ from tickwork.core.errors import InvalidField, NotFound, Throttled
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.pauses import ALL, LATEST, SKIP, Pause
 from tickwork.core.jobs.scopes import CELL, POOL, TEAM, PausedScope, Scope
-from tickwork.core.ledger.keys import parse_ref
+from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.tables import AUDIT, SET_ASIDE, TEAMS, TIMERS
-from tickwork.core.ledger.writes import Absent, Anyway, Delete, Put
+from tickwork.core.ledger.writes import Absent, Anyway, Delete, Is, Put, Update
 from tickwork.core.runs.attempts import Declined, StartRequest
+from tickwork.core.schedule import parse_schedule
+from tickwork.flows.access import registry
 from tickwork.flows.dispatch.ticking import issue_ticks
-from tickwork.flows.jobs import pausing
+from tickwork.flows.jobs import pausing, registering
+from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.paused import TRUSTED_MS
-from tickwork.flows.runs import worker_calls
+from tickwork.flows.runs import timers, worker_calls
+from tickwork.flows.runs.timers import NewTimer
 from tickwork.flows.runs.worker_calls import Started
 from tickwork.ports import Ports
 
@@ -302,9 +307,9 @@ def test_a_pause_that_has_ended_already_and_one_of_an_unknown_team_are_refused()
     with pytest.raises(InvalidField, match="passed"):
         pausing.pause_scope(ports, PAY, Pause("ana", "deploy", 0, 5))
     with pytest.raises(NotFound):
-        pausing.check_team(ports, "paymnets")
+        registry.check_heard_of(ports, "paymnets")
     create_job(ports, every(10))
-    pausing.check_team(ports, "pay")
+    registry.check_heard_of(ports, "pay")
 
 
 def test_a_resume_that_is_only_asked_about_changes_nothing() -> None:
@@ -345,3 +350,119 @@ def test_rows_of_a_pause_are_read_back_by_their_scope() -> None:
         assert set_aside.scope_of(set_aside.pause(scope)) == scope
     assert json.loads(json.dumps(PausedScope(PAY).to_item()))["team"] == PAY.key
     assert LAYOUT.slices == 1
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "free", "held"),
+    [("allow", 3, 3), ("skip", 1, 0), ("buffer_one", 2, 1), ("buffer_all", 3, 3)],
+)
+def test_a_resume_answers_with_what_the_jobs_overlap_lets_start(
+    policy: str, free: int, held: int, *, is_held: bool
+) -> None:
+    ports, tables = make_world()
+    issue_ticks(ports)
+    schedule = parse_schedule(every(10), now_ms=ports.clock.now_ms(), job_id="pay:nightly").spec
+    registering.create_job(ports, NewJob("pay", "nightly", schedule, WORK, 0, CatchUp(), "content", overlap=policy))
+    if is_held:
+        move(ports, 10)
+        serve(ports)
+        assert isinstance(start(ports), Started)
+    begun = len(sent_refs(ports))
+    pause(ports, at_resume=ALL)
+    for _ in range(3):
+        move(ports, 10)
+        serve(ports)
+    move(ports, 5)
+    answered = resume(ports)
+    assert len(answered) == (held if is_held else free)
+    move(ports, 1)
+    serve(ports)
+    waits = {item["scheduled_at_ms"] // 1_000 - NOW_S for item in tables.items(TIMERS) if item["status"] == "buffered"}
+    assert sorted({*sent_seconds(ports)[begun:], *waits}) == answered, (
+        "it starts, or waits for the one before; no other"
+    )
+
+
+def test_a_resume_counts_nothing_of_a_job_of_which_nobody_can_say_now_who_holds_it() -> None:
+    ports, tables = make_world()
+    issue_ticks(ports)
+    schedule = parse_schedule(every(10), now_ms=ports.clock.now_ms(), job_id="pay:nightly").spec
+    registering.create_job(ports, NewJob("pay", "nightly", schedule, WORK, 0, CatchUp(), "content", overlap="skip"))
+    move(ports, 10)
+    serve(ports)
+    pause(ports, at_resume=ALL)
+    move(ports, 10)
+    serve(ports)
+    tables.commit(
+        [Update(TIMERS, parse_ref(sent_refs(ports)[0]).as_item(), Is("status", "pending"), {"status": "new"})]
+    )
+    found = pausing.resume_scope(ports, PAY, "ana")
+    assert (found.changed, found.starting.count, found.starting.at_least) == (True, 0, True)
+
+
+# --- a pool is with its lanes -----------------------------------------------------------------------------------
+
+LANED = replace(LAYOUT, pools=("default", "default-p0", "default-p2"))
+POOL_SCOPE = Scope("platform", POOL, "default")
+
+
+def laned_timer(ports: Ports, in_s: int, pool: str) -> LedgerKey:
+    fire_at_ms = ports.clock.now_ms() + in_s * 1_000
+    new = NewTimer("pay", fire_at_ms, replace(WORK, pool=pool))
+    return timers.create_timers(ports, [new])[0].run.key
+
+
+def sent_to(ports: Ports) -> set[str]:
+    sender: Any = ports.sender
+    return {pool for pool in LANED.pools if sender.bodies(f"ready-{pool}")}
+
+
+@pytest.mark.parametrize("pool", LANED.pools)
+def test_a_pause_of_a_pool_keeps_its_lanes_waiting_too(pool: str) -> None:
+    ports, tables = make_world(LANED)
+    issue_ticks(ports)
+    laned_timer(ports, 5, pool)
+    pause(ports, POOL_SCOPE, at_resume=ALL)
+    move(ports, 6)
+    serve(ports)
+    assert sent_to(ports) == set()
+    (row,) = tables.items(SET_ASIDE)
+    assert row["who"] == f"pause#platform#pool#{pool}", "who knows of no lanes serves the row of a pool for that alone"
+    assert resume(ports, POOL_SCOPE) == [5]
+    move(ports, 1)
+    serve(ports)
+    assert sent_to(ports) == {pool}
+    assert tables.items(SET_ASIDE) == []
+
+
+def test_a_start_in_a_lane_waits_for_the_pause_of_its_pool() -> None:
+    ports, _ = make_world(LANED)
+    issue_ticks(ports)
+    key = laned_timer(ports, 5, "default-p0")
+    move(ports, 6)
+    serve(ports)
+    pause(ports, POOL_SCOPE)
+    request = StartRequest(key, ports.ids.unique(), "w", 30, 1, None)
+    assert worker_calls.start(ports, request) == Declined("put_off", discard=True)
+
+
+def test_a_lane_that_is_paused_by_itself_waits_until_both_pauses_are_over_and_keeps_no_other_lane() -> None:
+    ports, tables = make_world(LANED)
+    issue_ticks(ports)
+    lane = Scope("platform", POOL, "default-p0")
+    for pool in LANED.pools:
+        laned_timer(ports, 5, pool)
+    pause(ports, lane)
+    move(ports, 6)
+    serve(ports)
+    assert sent_to(ports) == {"default", "default-p2"}
+    pause(ports, POOL_SCOPE, until_s=60)
+    assert resume(ports, lane) == []
+    move(ports, 2)
+    serve(ports)
+    assert sent_to(ports) == {"default", "default-p2"}
+    assert len(tables.items(SET_ASIDE)) == 1
+    move(ports, 60)
+    serve(ports)
+    assert sent_to(ports) == set(LANED.pools)

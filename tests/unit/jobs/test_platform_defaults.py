@@ -563,6 +563,35 @@ def test_a_plan_says_who_would_change_in_what_and_writes_nothing(api: ApiUnderTe
     assert [(one["job_id"], one["before"], one["after"]) for one in back["jobs"]] == [("payments:rates", 2, 1)]
 
 
+@pytest.mark.parametrize("path", ["/defaults:plan", "/defaults:roll-out"])
+@pytest.mark.parametrize(
+    ("asked", "status", "field"),
+    [
+        ({"version": 2, "teams": ["payments", "paymnets"]}, 404, "teams"),
+        ({"version": 0, "percent": 100}, 422, "version"),
+        ({"version": 0, "teams": ["payments"]}, 422, "version"),
+    ],
+)
+def test_a_roll_out_by_which_nobody_would_go_is_refused(
+    api: ApiUnderTest, path: str, asked: dict[str, Any], status: int, field: str
+) -> None:
+    create(api)
+    publish(api)
+    more = {} if path.endswith("plan") else {"edition": 1, "reason": "a try"}
+    found, problem = api.call("POST", path, asked | more)
+    assert (found, problem["errors"][0]["field"]) == (status, field)
+    assert _edition(api) == 1
+
+
+def test_a_team_that_is_gone_stays_in_a_roll_out_that_is_widened(api: ApiUnderTest, ports: Ports) -> None:
+    create(api)
+    publish(api)
+    roll_out(api, percent=0, teams=("payments",))
+    for table, key in ((JOBS, {"job_id": "payments:rates"}), (TEAMS, {"cell": "@seen", "team": "payments"})):
+        ports.store.remove(table, key)  # type: ignore[attr-defined]
+    roll_out(api, percent=5, teams=("payments",))
+
+
 def test_a_plan_over_many_jobs_goes_on_where_it_was(
     api: ApiUnderTest, ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:

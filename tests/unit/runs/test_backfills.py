@@ -26,17 +26,19 @@ from tickwork.core.jobs import backfills
 from tickwork.core.jobs.backfills import Backfill
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.overlap import SKIP
+from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.scopes import TEAM, Scope
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import PAYLOADS, TEAMS, TIMERS
+from tickwork.core.ledger.tables import JOBS, PAYLOADS, TEAMS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Delete, Is, Put, Write
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.audit import reconciling
-from tickwork.flows.jobs import changing, registering
+from tickwork.flows.jobs import changing, pausing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.payloads import PAYLOAD_INLINE_BYTES_MAX
-from tickwork.flows.runs import asking, backfill_making, backfill_stopping, backfilling, dead_letters
+from tickwork.flows.runs import asking, backfill_making, backfill_stopping, backfilling, cancelling, dead_letters
 from tickwork.flows.runs.backfill_making import Wanted
 from tickwork.ports import SendReport
 
@@ -596,3 +598,40 @@ def test_the_work_is_stored_and_read_with_the_rest(world: World) -> None:
     assert found.work == registering.get_job(world.ports, "shop:x").work
     assert Backfill.from_item(found.to_item()) == found
     assert found.from_ms % SECOND_MS == 0
+
+
+# --- what the chain has still to come to --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("why", ["an outage", "a pause"])
+def test_what_the_chain_has_still_to_come_to_is_not_run_twice(world: World, why: str) -> None:
+    job_of(world)
+    if why == "a pause":
+        pausing.pause_scope(world.ports, Scope("shop", TEAM, "shop"), Pause("ann", "deploy", 0, at_resume="all"))
+    waits = world.ports.store.get(JOBS, {"job_id": "shop:x"})
+    assert waits is not None
+    for _ in range(4):
+        world.after(60)
+        if why == "a pause":
+            world.scan()
+    first_ms = waits["next_scheduled_at_ms"]
+    at = wanted(world, 6, outcomes="all")
+    planned = backfill_making.plan(world.ports, at)
+    assert all(at_ms < first_ms for at_ms in planned.instants)
+    assert planned.outcomes["live"] == (at.until_ms - first_ms) // 60_000 > 1
+    assert len(planned.instants) == 6 - planned.outcomes["live"]
+
+
+def test_what_was_cancelled_ahead_may_be_run_after_all(world: World) -> None:
+    job_id = job_of(world)
+    first_ms = now_next(world)
+    cancelling.cancel_run(world.ports, world.next_key(job_id), "ann")
+    world.after(240)
+    at = wanted(world, 3, from_ms=first_ms, until_ms=first_ms + 180_000)
+    assert backfill_making.plan(world.ports, at).instants == (first_ms,)
+
+
+def now_next(world: World) -> int:
+    item = world.ports.store.get(JOBS, {"job_id": "shop:x"})
+    assert item is not None
+    return int(item["next_scheduled_at_ms"])

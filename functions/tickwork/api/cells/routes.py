@@ -6,11 +6,12 @@ from tickwork.api.cells.answers import CellsShown, PlacementShown
 from tickwork.api.cells.bodies import AllPlacementIn, AllTakenBackQuery, PlacementIn, TakenBackQuery
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.routing import Call, PathPart, Route
+from tickwork.core.errors import NotFound
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import iso_ms
 from tickwork.core.ledger.cells import ALL, Placement, of_lane, of_team
 from tickwork.core.ledger.lanes import LANES
-from tickwork.flows.access import placements
+from tickwork.flows.access import placements, registry
 
 
 def list_cells(call: Call[NoBody, NoQuery]) -> tuple[int, CellsShown]:
@@ -35,6 +36,7 @@ def put_team_placement(call: Call[PlacementIn, NoQuery]) -> tuple[int, Placement
     Processes go by it within half a minute. What is pending stays, and is served where it is; a recurring job goes over
     with its next occurrence. Again is a no-op.
     """
+    registry.check_heard_of(call.ports, call.path["team"])
     return _place(call, of_team(call.path["team"]))
 
 
@@ -83,6 +85,15 @@ ROUTES = (
     Route("GET", "/cells", list_cells, NoBody, NoQuery, CellsShown),
     Route("PUT", "/placement", put_placement, AllPlacementIn, NoQuery, PlacementShown),
     Route("DELETE", "/placement", delete_placement, NoBody, AllTakenBackQuery, PlacementShown),
-    Route("PUT", "/teams/{team}/placement", put_team_placement, PlacementIn, NoQuery, PlacementShown, at=_AT),
+    Route(
+        "PUT",
+        "/teams/{team}/placement",
+        put_team_placement,
+        PlacementIn,
+        NoQuery,
+        PlacementShown,
+        at=_AT,
+        errors=(NotFound,),
+    ),
     Route("DELETE", "/teams/{team}/placement", delete_team_placement, NoBody, TakenBackQuery, PlacementShown, at=_AT),
 )

@@ -11,7 +11,7 @@ from tickwork.api.defaults.bodies import NewDefaultsIn, PlanIn, RollOutIn
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.jobs.views import catch_up_shown
 from tickwork.api.routing import Call, Route
-from tickwork.core.errors import CallerError, InvalidField, VersionConflict
+from tickwork.core.errors import CallerError, InvalidField, NotFound, VersionConflict
 from tickwork.core.ids import check_slug, split_job_id
 from tickwork.core.instants import iso, iso_ms
 from tickwork.core.jobs.defaults import Defaults, Version
@@ -116,8 +116,14 @@ def _turned(one: Turned) -> TurnedShown:
 ROUTES = (
     Route("GET", "/defaults", get_defaults, NoBody, NoQuery, DefaultsShown),
     Route("POST", "/defaults", publish_defaults, NewDefaultsIn, NoQuery, DefaultsShown, errors=(VersionConflict,)),
-    Route("POST", "/defaults:plan", plan_defaults, PlanIn, NoQuery, PlannedRollOut),
+    Route("POST", "/defaults:plan", plan_defaults, PlanIn, NoQuery, PlannedRollOut, errors=(NotFound,)),
     Route(
-        "POST", "/defaults:roll-out", roll_out_defaults, RollOutIn, NoQuery, DefaultsShown, errors=(VersionConflict,)
+        "POST",
+        "/defaults:roll-out",
+        roll_out_defaults,
+        RollOutIn,
+        NoQuery,
+        DefaultsShown,
+        errors=(NotFound, VersionConflict),
     ),
 )

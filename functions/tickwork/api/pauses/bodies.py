@@ -19,7 +19,7 @@ class ScopeIn(Body):
     team: Text | None = None
     """Left out: the caller's own."""
     pool: Text | None = None
-    """As its team calls it."""
+    """As its team calls it. What needs one of its lanes is paused with it."""
     cell: Cell | None = None
     """A whole cell, or `*` for all: for the platform alone."""
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None

@@ -17,7 +17,7 @@ from tickwork.core.ids import check_slug
 from tickwork.core.instants import iso, iso_ms
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.scopes import ALL_CELLS, CELL, POOL, TEAM, Scope
-from tickwork.flows.access import pools
+from tickwork.flows.access import pools, registry
 from tickwork.flows.audit import draining
 from tickwork.flows.audit.draining import Place
 from tickwork.flows.jobs import pausing
@@ -98,11 +98,17 @@ def _scope(call: Call[Any, Any], body: ScopeIn) -> Scope:
     if body.pool in layout.pools:
         if actor.team != PLATFORM_TEAM:
             raise _platforms(f"the pool {body.pool}, which is all teams',")
+        if body.team not in (None, PLATFORM_TEAM):
+            raise InvalidField(
+                f"the pool {body.pool} is all teams', and no part of it is {body.team}'s alone",
+                field="team",
+                remedy="leave the team out to mean the pool as all use it, or the pool to mean all of the team",
+            )
         return Scope(PLATFORM_TEAM, POOL, body.pool)
     team = check_slug(body.team or "", "team")
     if body.pool is not None:
         return Scope(team, POOL, pools.get_pool(call.ports, team, check_pool_name(body.pool, "pool")).pool)
-    pausing.check_team(call.ports, team)
+    registry.check_heard_of(call.ports, team)
     return Scope(team, TEAM, team)
 
 

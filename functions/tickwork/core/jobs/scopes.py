@@ -16,7 +16,7 @@ from tickwork.core.access.teams import PAUSES
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import Pause, is_over, pause_in_force, skipping_at
-from tickwork.core.ledger import kinds
+from tickwork.core.ledger import kinds, lanes
 from tickwork.core.ledger.items import Record, Spelling, always, spelled
 from tickwork.core.ledger.writes import Item
 
@@ -30,7 +30,8 @@ KNOWN_MS = 7 * 86_400 * SECOND_MS
 @dataclass(frozen=True, slots=True, order=True)
 class Scope:
     """What is paused. `owner`: the team that answers for it, the platform's for a cell and the deployment's pools. A
-    cell is named, or `*` for all. A kind that another version has made covers nothing here."""
+    cell is named, or `*` for all; a pool is with its lanes. A kind that another version has made covers nothing here.
+    """
 
     owner: str
     kind: str
@@ -50,10 +51,20 @@ class Scope:
             case "team":
                 return team == self.name
             case "pool":
-                return pool == self.name
+                return pool in lanes.pools_of(self.name)
             case "cell":
                 return True
         return False
+
+    def at(self, pool: str) -> Scope:
+        """The scope as a row of what waits names it: of a pool, the very pool that is waited for, for who knows of no
+        lanes takes a row for its own pool's alone."""
+        return replace(self, name=pool) if self.kind == POOL else self
+
+    @property
+    def rows(self) -> tuple[Scope, ...]:
+        """The names of all its rows."""
+        return tuple(self.at(pool) for pool in lanes.pools_of(self.name)) if self.kind == POOL else (self,)
 
 
 def is_pausable(kind: str) -> bool:
@@ -107,7 +118,7 @@ class Paused:
     def in_force(self, team: str, pool: str, now_ms: int) -> Scope | None:
         """A scope that keeps what a team has in a pool from being started: the least by name, so all say one."""
         over = (one for one in self.scopes if one.scope.covers(team, pool))
-        return next((one.scope for one in over if pause_in_force(one.pauses, now_ms)), None)
+        return next((one.scope.at(pool) for one in over if pause_in_force(one.pauses, now_ms)), None)
 
     def in_cell(self, cell: str) -> Paused:
         """As far as a cell goes."""
@@ -134,10 +145,11 @@ class Paused:
         return replace(job, pauses=(*job.pauses, *added)) if added else job
 
     def end_of(self, scope: Scope, now_ms: int) -> int | None:
-        """When the pause of a scope that is in force ends by itself (0: never); None: none is in force."""
-        pauses = next((one.pauses for one in self.scopes if one.scope == scope), ())
-        pause = pause_in_force(pauses, now_ms)
-        return None if pause is None else pause.until_ms
+        """When the pause of a scope that is in force ends by itself (0: never); None: none is in force. Of a lane it is
+        its own, or its pool's."""
+        over = (one for one in self.scopes if scope in one.scope.rows)
+        ends_ms = [pause.until_ms for one in over if (pause := pause_in_force(one.pauses, now_ms)) is not None]
+        return None if not ends_ms else 0 if 0 in ends_ms else max(ends_ms)
 
 
 NONE = Paused()

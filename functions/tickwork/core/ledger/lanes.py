@@ -28,6 +28,11 @@ def pool_of(pool: str, lane: str) -> str:
     return f"{pool}{_ENDINGS.get(lane, '')}"
 
 
+def pools_of(pool: str) -> tuple[str, ...]:
+    """The pool with those that are its lanes' queues, whether or not it has these."""
+    return tuple(pool_of(pool, lane) for lane in LANES)
+
+
 def plain_pool(pool: str, lane: str) -> str:
     """The pool that people name beside the lane: the inverse of `pool_of`."""
     return pool.removesuffix(_ENDINGS.get(lane, ""))

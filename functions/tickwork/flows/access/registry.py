@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from tickwork.core.access import teams
 from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.pools import is_open
-from tickwork.core.errors import Conflict, UnknownTeam, WorldError
+from tickwork.core.errors import Conflict, NotFound, UnknownTeam, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.items import Unreadable
+from tickwork.core.ledger.tables import BY_TEAM, JOBS, TEAMS
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Committed, Condition, Is, Item
 from tickwork.flows.ledger import platform_defaults
@@ -59,6 +60,16 @@ def _may_create(ports: Ports, team: str) -> bool:
         return True
     registered, refused = read(ports, [teams.team_key(team), teams.UNKNOWN_REFUSED], anew=True)
     return registered is not None or refused is None
+
+
+def check_heard_of(ports: Ports, team: str, field: str = "team") -> None:
+    """NotFound for a team of which nobody has heard. Before somebody says something of it (a pause, a placement, a
+    roll-out): of a name that is misspelt it would do nothing, and tell nobody."""
+    if team == PLATFORM_TEAM or any(ports.store.get_many(TEAMS, [teams.team_key(team), teams.seen_key(team)])):
+        return
+    found, _ = ports.store.query_index(JOBS, BY_TEAM, team, limit=1, after=None, descending=False)
+    if not found:
+        raise NotFound(f"there is no team {team!r}", field=field, remedy="check its name (`tickwork teams list`)")
 
 
 def hides_payloads(ports: Ports, team: str) -> bool:

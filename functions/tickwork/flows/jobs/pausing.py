@@ -14,13 +14,12 @@ from typing import Any
 from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
-from tickwork.core.access.teams import seen_key, team_key
-from tickwork.core.errors import Conflict, InvalidField, NotFound
+from tickwork.core.errors import Conflict, InvalidField
 from tickwork.core.instants import iso_ms, second_of
 from tickwork.core.jobs.pauses import Pause, end_pause, is_last, pause_in_force, resumed, with_pause
 from tickwork.core.jobs.scopes import KNOWN_MS, Paused, PausedScope, Scope, paused_of, scope_key
 from tickwork.core.ledger.messages import Tick
-from tickwork.core.ledger.tables import BY_TEAM, JOBS, TEAMS
+from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Is, Put
 from tickwork.flows.access.recording import recorded
 from tickwork.flows.dispatch.sending import send_ticks
@@ -42,15 +41,6 @@ class Resumed:
     changed: bool
     starting: Starting
     last: Pause | None = None
-
-
-def check_team(ports: Ports, team: str) -> None:
-    """NotFound for a team of which nobody has heard: a pause of a name that is misspelt would stop nothing."""
-    if team == PLATFORM_TEAM or any(ports.store.get_many(TEAMS, [team_key(team), seen_key(team)])):
-        return
-    found, _ = ports.store.query_index(JOBS, BY_TEAM, team, limit=1, after=None, descending=False)
-    if not found:
-        raise NotFound(f"there is no team {team!r}", field="team", remedy="check its name (`tickwork teams list`)")
 
 
 def pause_scope(ports: Ports, scope: Scope, pause: Pause) -> PausedScope:

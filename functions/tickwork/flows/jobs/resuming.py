@@ -8,14 +8,16 @@ occurrence which waits, and those that come behind it; the step that a window wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from tickwork.core.dispatch import chain, set_aside
+from tickwork.core.dispatch import buffering, chain, set_aside
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.errors import BadSchedule
 from tickwork.core.jobs.definitions import ACTIVE, Job, Next
+from tickwork.core.jobs.overlap import Holder, Holding
 from tickwork.core.jobs.scopes import Paused, Scope
 from tickwork.core.ledger import lifecycle
+from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import (
     BUCKET_S,
     LedgerKey,
@@ -25,12 +27,14 @@ from tickwork.core.ledger.keys import (
     second_range,
     slice_key,
 )
-from tickwork.core.ledger.records import Look, Retry, Run
+from tickwork.core.ledger.records import HeldBy, Look, Retry, Run
 from tickwork.core.ledger.tables import LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.dispatch.firing import read_items
+from tickwork.flows.dispatch.overlapping import holding_of
 from tickwork.flows.ledger import versions
+from tickwork.flows.ledger.platform_defaults import as_due
 from tickwork.flows.ledger.reading import pages, read_job_to_plan, read_many, read_run
 from tickwork.ports import Ports
 
@@ -95,7 +99,7 @@ def _look_in_cell(looking: _Looking) -> None:
             continue
         rows = leasing.read_aside(ports, str(item["slice"]))
         looking.found.at_least |= len(rows) >= set_aside.ROWS_MAX and set_aside.EVERYBODY in rows
-        if (row := rows.get(set_aside.pause(scope))) is not None:
+        for row in (rows[who] for one in scope.rows if (who := set_aside.pause(one)) in rows):
             for items in _pages_of(looking, row, number):
                 for due in read_items(ports, items):
                     if not isinstance(due, Look):  # whoever is buffered waits for his job
@@ -157,21 +161,34 @@ def _look_at_chain(looking: _Looking, run: Run) -> None:
         return
     if job.status != ACTIVE or job.next_key(looking.ports.layout.home) != run.key:
         return
-    for count, at in enumerate(_firing(looking.after.applied_to(job), looking.now_ms, looking.ports.layout.shards)):
+    try:
+        job = looking.after.applied_to(as_due(looking.ports, job, run))
+        holding = holding_of(looking.ports, job) if looking.may_read() else None
+    except Unreadable:  # who holds it nobody can say now: what of it starts is not counted
+        looking.found.at_least = True
+        return
+    for count, at in enumerate(_firing(job, holding, looking)):
         if count >= OF_JOB_MAX:
             looking.found.at_least = True
             return
         _add_unless_paused(looking, job.occurrence_key(looking.ports.layout.home, at), job.work.pool)
 
 
-def _firing(job: Job, now_ms: int, shards: int) -> Iterator[Next]:
-    """The occurrences of a job that fire, of those that are due by their nominal time."""
-    at = job.next
+def _firing(job: Job, holding: Holding | None, looking: _Looking) -> Iterator[Next]:
+    """The occurrences of a job that fire, of those that are due by their nominal time; and of those that would have to
+    wait until it is free, as many as may. What fires holds up what is behind it, as in the windows."""
+    at, layout = job.next, looking.ports.layout
     try:
-        while at is not None and at.scheduled_at_ms < now_ms:
-            step = chain.plan_step(job, at, now_ms, shards)
-            if step.fires:
+        while at is not None and at.scheduled_at_ms < looking.now_ms:
+            step = chain.plan_step(job, at, looking.now_ms, layout.shards, holding)
+            key = job.occurrence_key(layout.home, at)
+            if step.fires or step.buffers:
                 yield at
+            if step.fires and holding is not None:
+                by: HeldBy = {"run_id": key.run_id, "occurrence": key.occurrence, "status": lifecycle.PENDING}
+                holding = Holding((Holder(key),), by)
+            if step.buffers:
+                job = replace(job, buffer=buffering.put_behind(job, key, None, looking.now_ms)[0])
             at = step.next
     except BadSchedule:
         return  # its job is parked instead

@@ -23,6 +23,7 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import JOBS, TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Is, Item, Put
 from tickwork.flows.access.recording import recorded
+from tickwork.flows.access.registry import check_heard_of
 from tickwork.flows.ledger import platform_defaults
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.platform_defaults import KEY
@@ -66,12 +67,25 @@ def _said(version: Version) -> Item:
 def roll_out(ports: Ports, edition: int, number: int, percent: int, teams: Collection[str], reason: str) -> Defaults:
     """Have these, and nobody else, go by a version where no newer one was rolled out for them. Again is a no-op."""
     standing = read_defaults(ports)
-    check_known(standing, number, "version")
-    wanted = standing.rolled_out(number, percent, teams)
+    wanted = _rolled_out(ports, standing, number, percent, teams)
     if wanted == standing:
         return standing
     _check_edition(standing, edition)
     return _put(ports, standing, wanted, "rolled_out", reason)
+
+
+def _rolled_out(ports: Ports, standing: Defaults, number: int, percent: int, teams: Collection[str]) -> Defaults:
+    """The defaults as somebody wants them to be. InvalidField or NotFound where nobody would go by it."""
+    check_known(standing, number, "version")
+    if number == defaults.BEFORE and (percent or teams):
+        raise InvalidField(
+            "version 0 is what jobs have that were registered before there were any, and goes before none",
+            field="version",
+            remedy="roll out a later one, or have a job pin this one (defaults_version: 0)",
+        )
+    for team in sorted(set(teams).difference(standing.versions[number].teams)):
+        check_heard_of(ports, team, "teams")
+    return standing.rolled_out(number, percent, teams)
 
 
 def check_known(standing: Defaults, number: int, field: str) -> None:
@@ -163,8 +177,7 @@ class Plan:
 def plan(ports: Ports, number: int, percent: int, teams: Collection[str], after: str | None = None) -> Plan:
     """Who would change, of the jobs after one. Nothing is written."""
     standing = read_defaults(ports)
-    check_known(standing, number, "version")
-    wanted, found = standing.rolled_out(number, percent, teams), Plan()
+    wanted, found = _rolled_out(ports, standing, number, percent, teams), Plan()
     position: Item | None = None if after is None else {"job_id": after}
     while found.looked_at < PLANNED_MAX:
         read, position = ports.store.scan(JOBS, limit=_PAGE, after=position)

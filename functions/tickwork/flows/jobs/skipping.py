@@ -22,6 +22,7 @@ from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.jobs.registering import CHANGE_TRIES_MAX, get_job
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.placing import places_of
 from tickwork.flows.ledger.reading import read_run
 from tickwork.ports import Ports
 
@@ -123,11 +124,13 @@ def _check_repeat(ports: Ports, job: Job, asked: Skip) -> None:
 
 
 def _passed_run(ports: Ports, job: Job, at_ms: int) -> Run | None:
-    """The run of an instant that the job has passed, where its schedule still says where that is."""
+    """The run of an instant that the job has passed, where its schedule still says where that is; in any cell, for the
+    job may have been placed elsewhere since."""
     planned = occurrences.following(job, at_ms - 1, ports.layout.shards)
     if planned is None or planned.scheduled_at_ms != at_ms:
         return None
-    return read_run(ports, job.occurrence_key(ports.layout.home, planned))
+    places = places_of(ports, job.job_id, job.occurrence_key(ports.layout.home, planned))
+    return next((run for place in places if (run := read_run(ports, place)) is not None), None)
 
 
 def _too_late(at_ms: int, why: str) -> TooLate:

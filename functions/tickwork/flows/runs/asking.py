@@ -80,9 +80,9 @@ def ask_for_run(ports: Ports, wanted: Wanted) -> Asked:
     unique = f"{wanted.job_id}|{wanted.client_key}" if wanted.client_key else ports.ids.unique()
     kind = kinds.kind_of(kinds.MANUAL, hashlib.sha256(unique.encode()).hexdigest())
     at_ms = second_of(ports.clock.now_ms()) * SECOND_MS
-    key = asked_for_key(ports, wanted.job_id, at_ms, kind)
     for _ in range(ASK_TRIES_MAX):
         job = _job(ports, wanted.job_id)
+        key = asked_for_key(ports, wanted.job_id, at_ms, kind, job.work.lane)
         _refuse_freeze(ports, job)
         if not pools.may_aim(ports, job.team, job.work.pool, at_ms):
             raise Held(f"the pool {job.work.pool} is closed", field="job_id", remedy="give the job another pool")

@@ -27,7 +27,7 @@ from tickwork.core.jobs.backfills import (
     Backfill,
 )
 from tickwork.core.jobs.changes import as_read
-from tickwork.core.jobs.definitions import DELETED, Job
+from tickwork.core.jobs.definitions import ACTIVE, DELETED, Job
 from tickwork.core.ledger import kinds, lifecycle
 from tickwork.core.ledger.keys import parse_ledger_key
 from tickwork.core.ledger.tables import BY_JOB, JOBS, TEAMS, TIMERS
@@ -89,7 +89,7 @@ def plan(ports: Ports, wanted: Wanted) -> Plan:
         )
     _check_range(wanted, ports.clock.now_ms())
     every = _instants_of(job, wanted)
-    became = _what_became(ports, wanted, every)
+    became = _what_became(ports, wanted, every) | dict.fromkeys(_to_come(job, every), LIVE)
     chosen = [at_ms for at_ms in every if became[at_ms] in REDONE[wanted.outcomes]]
     if wanted.order == NEWEST_FIRST:
         chosen.reverse()
@@ -98,7 +98,7 @@ def plan(ports: Ports, wanted: Wanted) -> Plan:
 
 def _check_range(wanted: Wanted, now_ms: int) -> None:
     if wanted.from_ms >= wanted.until_ms:
-        raise InvalidField("it is not after `from`", field="until", remedy="give a range of time, its end excluded")
+        raise InvalidField("it is not after `since`", field="until", remedy="give a range of time, its end excluded")
     if wanted.until_ms > now_ms:
         raise InvalidField(
             "it has not passed", field="until", remedy="a backfill is of what was due: give an earlier end"
@@ -120,6 +120,14 @@ def _instants_of(job: Job, wanted: Wanted) -> list[int]:
         found.append(at_ms)
         at_ms = next_after(schedule, at_ms, job.calendars)
     return found
+
+
+def _to_come(job: Job, instants: Sequence[int]) -> list[int]:
+    """Of some instants those that the job's chain has still to come to: after an outage, or when a pause that has them
+    wait is over, it runs them itself, or skips them."""
+    if job.status != ACTIVE or job.next is None:
+        return []
+    return [at_ms for at_ms in instants if at_ms >= job.next.scheduled_at_ms]
 
 
 def _what_became(ports: Ports, wanted: Wanted, instants: Sequence[int]) -> dict[int, str]:

@@ -77,10 +77,11 @@ def _asked_for(ports: Ports, job_id: str, scheduled_at_ms: int, kind: str) -> Le
     return found
 
 
-def asked_for_key(ports: Ports, job_id: str, at_ms: int, kind: str) -> LedgerKey:
-    """The place of a run that is asked for at an instant: by its own hash, for a job's runs may be many at once."""
+def asked_for_key(ports: Ports, job_id: str, at_ms: int, kind: str, lane: str = "") -> LedgerKey:
+    """The place of a run that is asked for at an instant: by its own hash, for a job's runs may be many at once; in the
+    cell of its job's lane. (Who looks for one asks all cells.)"""
     team, name = split_job_id(job_id)
-    spread = spread_of(ports, team)
+    spread = spread_of(ports, team, lane)
     return LedgerKey(spread.name, spread.shard_of(f"{job_id}|{kind}"), at_ms, team, name, at_ms, kind)
 
 
