@@ -94,7 +94,7 @@ TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(UR
 SCANNER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
-        JOBS: (GET, GET_MANY, UPDATE),
+        JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE, CHECK),
         SET_ASIDE: (QUERY, PUT, DELETE),
@@ -110,7 +110,7 @@ SCANNER = Grants(
 RECONCILER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK),
-        JOBS: (GET, GET_MANY, SCAN, UPDATE),
+        JOBS: (GET, GET_MANY, SCAN, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, GET_MANY, PUT, UPDATE),
         SET_ASIDE: (QUERY,),
@@ -128,7 +128,7 @@ RECONCILER = Grants(
 PUSHER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, PUT, UPDATE),
-        JOBS: (GET, GET_MANY, UPDATE),
+        JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE),
         CALENDARS: (GET_MANY,),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulator.elements import CALENDAR
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.queues import ready_queue
-from tickwork.core.ledger.tables import CALENDARS, JOBS, PAYLOADS, RESOURCES
+from tickwork.core.ledger.tables import CALENDARS, JOBS, PAYLOADS, RESOURCES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.broken import shard_of
 
@@ -84,7 +84,7 @@ class Part:
             case "broken_pool":
                 return bool(work.get("pool", self.what) == self.what)
             case "broken_shard":
-                return shard_of(ref) == int(self.what)
+                return shard_of(ref) == int(self.what) or _looks_into(world, job, int(self.what))
             case "broken_jobs_table":
                 return "work" not in item
             case "broken_payloads_table":
@@ -204,6 +204,15 @@ def _work_and_job(world: World, item: Item) -> tuple[Item, Item]:
     job = world.tables.standing(JOBS, {"job_id": item.get("job_id", "")}) or {}
     work = job.get("work")
     return work if isinstance(work, dict) else {}, job
+
+
+def _looks_into(world: World, job: Item, shard: int) -> bool:
+    """Whether a job whose runs may not overlap has one in a shard: in another cell, or under another number of shards,
+    it may have had another one."""
+    if job.get("overlap", "allow") == "allow":
+        return False
+    of_job = (item for item in world.tables.items(TIMERS) if item.get("job_id") == job["job_id"])
+    return any(shard_of(f"{item['pk']}|{item['sk']}") == shard for item in of_job)
 
 
 def _names_calendar(job: Item) -> bool:

@@ -30,6 +30,7 @@ type Ref = Annotated[str, Field(min_length=1, max_length=400)]
 type Receipt = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,63}:[\x21-\x7e]{1,2000}$")]
 type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
 type Token = Annotated[int, Field(ge=1, le=10**9)]
+type Tag = Annotated[str, Field(max_length=40, pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 

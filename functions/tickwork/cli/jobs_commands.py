@@ -178,13 +178,15 @@ def next_(job_id: str, count: int, after: str | None, api: str | None, as_json: 
 @jobs_group.command("delete")
 @click.argument("job_id", metavar="TEAM:NAME")
 @click.option("--cancel-runs", is_flag=True, help="Cancel its runs too that have not ended. They go on otherwise.")
+@click.option("--reason", help="Why; needed for a job that is tagged compliance or financial.")
 @with_api_options
-def delete(job_id: str, api: str | None, as_json: bool, cancel_runs: bool) -> None:
+def delete(job_id: str, api: str | None, as_json: bool, cancel_runs: bool, reason: str | None) -> None:
     """Delete a job and cancel its pending occurrence. Again is a no-op.
 
     Runs that were fired before go on, with their retries, unless --cancel-runs is given.
     """
-    answer = ApiClient(api).delete(path_of("jobs", job_id), cancel_runs="true" if cancel_runs else None)
+    query = {"cancel_runs": "true" if cancel_runs else None, "reason": reason}
+    answer = ApiClient(api).delete(path_of("jobs", job_id), **query)
     if as_json:
         show_json(answer)
         return

@@ -14,6 +14,7 @@ from tickwork.cli.audit_commands import audit_group
 from tickwork.cli.backfills_commands import backfills_group
 from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.cells_commands import cells_group
+from tickwork.cli.contract_commands import contract_group
 from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.defaults_commands import defaults_group
@@ -100,6 +101,7 @@ for command in (
     pauses_command,
     cells_group,
     defaults_group,
+    contract_group,
     next_command,
     herd_command,
     cost_command,

@@ -204,8 +204,7 @@ class SimSender:
         """There is no such queue. A window sets aside what was for it; a creator has its caller told by the alarm."""
         world = self._process.world
         world.seen["queue not there"] += 1
-        if self._process.kind != "scanner":
-            world.checks.turned_away(self._process, [message.body for message in messages])
+        world.checks.turned_away(self._process, [message.body for message in messages])
         return SendReport(tuple(range(len(messages))), why="simulated: there is no such queue", closed=True)
 
     def _accept(self, target: SimQueue, message: OutMessage, what: str) -> None:

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _HIDDEN_S_MAX = 960
 """The longest lease, and some spare."""
+_CREATOR = "creator"
+"""By whom a message is that somebody sends who has put its item behind a cursor."""
 
 
 class Checks:
@@ -146,12 +148,17 @@ class Checks:
         self.cursors.sent(message.get("retry_ref") or message["ref"])
 
     def turned_away(self, process: Process, bodies: list[str]) -> None:
-        """There is no such queue: that is alarmed, and whoever met it goes no further along the chains of what he has
-        put. The reconciler does."""
+        """There is no such queue: that is alarmed, and a creator who met it goes no further along the chains of what he
+        has put. The reconciler does. A window sets aside what is its own, and is the creator of what it has put into
+        other slices."""
+        own = [json.loads(body)["dispatched_by"] != _CREATOR for body in bodies]
+        if process.kind == "scanner" and all(own):
+            return
         for body in bodies:
             self.refused(body)
         for one in self.cursors.of(process):
-            self.cursors.sent(one.ref)
+            if process.kind != "scanner" or not one.fenced:
+                self.cursors.sent(one.ref)
 
     def ticked(self, body: str) -> None:
         """A queue has taken a tick."""

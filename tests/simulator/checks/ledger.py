@@ -159,7 +159,8 @@ class LedgerChecks:
         """The audit brings a run back whose worker died. Its own message should have, when none was lost."""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
-        is_forsaken = item is not None and item["status"] == "running" and item["lease_until_ms"] < process.latest_ms()
+        earliest_ms = self._world.kernel.now_ms + min(min(seen) for seen in self._world.host_skews_seen_ms)
+        is_forsaken = item is not None and item["status"] == "running" and item["lease_until_ms"] < earliest_ms
         if item is None or not is_forsaken or self._world.classes & _EXCUSES:
             return
         if self.handler_of(ref) == NEW_HANDLER:

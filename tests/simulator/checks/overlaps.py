@@ -130,6 +130,8 @@ class OverlapChecks:
     def _check_skip(self, process: Process, item: Item) -> None:
         """It says what held it, and that had not ended before somebody began to look."""
         by, why = item.get("held_by"), item.get("reason")
+        if why not in _HELD_UP and item.get("released_at_ms"):
+            return  # it had waited before, and says for whom; what it is skipped for now is something else
         if (why in _HELD_UP) != (by is not None):
             raise Violation("overlap-named", f"{process.name} skipped {item['sk']} for {why!r}, held by {by}")
         if by is None:
@@ -196,13 +198,15 @@ class OverlapChecks:
             surely = [one for one in paused if self._is_surely_in(process, one)]
             if surely:
                 raise Violation("cancelled-stays", f"{process.name} let {ref} go in the pause {surely[0]}")
-            if not self._may_start(process, job, after, process.earliest_ms()):
+            if not any(self._may_start(one, after, process.earliest_ms()) for one in self._by(job, after)):
                 raise Violation("every-end-recorded", f"{process.name} let {ref} go later than its job lets it")
         elif now == "skipped":
             self._world.seen["item overlap dropped"] += 1
             if reason.startswith("paused") and not paused:
                 raise Violation("every-end-recorded", f"{process.name} dropped {ref} in a pause that there is not")
-            if reason == "too_late" and self._may_start(process, job, after, process.latest_ms()):
+            if reason == "too_late" and all(
+                self._may_start(one, after, process.latest_ms()) for one in self._by(job, after)
+            ):
                 raise Violation("every-end-recorded", f"{process.name} dropped {ref} as too late, and it was not")
             if reason == "overlap" and job.get("overlap") != "skip" and self._is_named(job):
                 raise Violation("every-end-recorded", f"{process.name} dropped {ref}, which its policy has wait")
@@ -211,8 +215,17 @@ class OverlapChecks:
     def _is_surely_in(process: Process, pause: Item) -> bool:
         return bool(pause["from_ms"] <= process.earliest_ms() and process.latest_ms() < pause.get("until_ms", 10**15))
 
+    def _by(self, job: Item, item: Item) -> list[Item]:
+        """The job as one that waits goes by it: as it was planned by; where its runs may overlap by now, perhaps as it
+        is, by defaults that a process may or may not know."""
+        planned = as_planned(self._world, job, item)
+        may_overlap = job.get("overlap", "allow") == "allow" or follows_overlap(job)
+        if self._world.shape.roll_outs is None or not may_overlap:
+            return [planned]
+        return [planned, job, as_planned(self._world, job, {"defaults": 0})]
+
     @staticmethod
-    def _may_start(process: Process, job: Item, item: Item, now_ms: int) -> bool:
+    def _may_start(job: Item, item: Item, now_ms: int) -> bool:
         """Whether it is not later, at that time, than its job has it."""
         bound_s = job.get("catch_up", {}).get("max_lateness_s", 0)
         return not bound_s or now_ms - int(item["sk"][:10]) * SECOND_MS <= bound_s * SECOND_MS

@@ -176,4 +176,5 @@ def _policy_of(job: Item) -> str:
 def _left_out(job: Item) -> list[tuple[int, int]]:
     """The spans of nominal time that somebody has paused, or told a job to skip."""
     paused = [(pause["from_ms"], pause.get("until_ms") or NEVER_MS) for pause in job.get("pauses", ())]
-    return paused + [(skip["at_ms"], skip["at_ms"] + 1) for skip in job.get("skips", ())]
+    skipped = [skip["at_ms"] for skip in job.get("skips", ()) if not skip.get("undone_by")]
+    return paused + [(at_ms, at_ms + 1) for at_ms in skipped]

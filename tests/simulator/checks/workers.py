@@ -34,13 +34,14 @@ type Attempt = tuple[str, int]
 @dataclass(slots=True)
 class _Lease:
     """What a worker was told of an attempt: until when it has it at most, and at least; how many heartbeats in a row
-    have failed, the last of them when; that it is its no more."""
+    have failed, the last of them when; that it is its no more; and that this is so though it was not cancelled."""
 
     until_ms: int
     surely_ms: int
     failed: int = 0
     failed_at_ms: int = 0
     is_refused: bool = False
+    is_lost: bool = False
 
 
 class WorkerChecks:
@@ -78,6 +79,8 @@ class WorkerChecks:
             lease.failed += 1
             lease.failed_at_ms = self._world.kernel.now_ms
             lease.is_refused |= reason not in _UNDECIDED
+            # A cancelled run may have ended by this very worker's report, of which the answer is not here yet.
+            lease.is_lost |= reason not in _UNDECIDED | {"cancelled"}
 
     # --- what workers do --------------------------------------------------------------------------------------
 
@@ -115,7 +118,7 @@ class WorkerChecks:
             lease, now_ms = self._leases.get(attempt), self._world.kernel.now_ms
             if lease is None:
                 continue
-            if lease.is_refused or lease.failed >= _FAILED_MAX or now_ms > lease.until_ms + _STALE_MS:
+            if lease.is_lost or lease.failed >= _FAILED_MAX or now_ms > lease.until_ms + _STALE_MS:
                 self._fail("one-owner-effect", f"{attempt} is reported as {one.get('outcome')}, and its lease was lost")
 
     def _fail(self, invariant: str, what: str) -> None:

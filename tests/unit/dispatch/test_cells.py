@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.jobs import changing, registering, skipping
 from tickwork.flows.ledger.remembered import TRUSTED_MS
 from tickwork.flows.runs import asking, naming, timers
-from tickwork.ports import InMessage, Layout, Ports
+from tickwork.ports import InMessage, Layout, OutMessage, Ports, SendReport
 from tickwork.settings import BadSetting, Settings
 from tickwork.testing.memory import MemoryStore, holds
 
@@ -203,6 +204,59 @@ def test_a_chain_crosses_with_its_next_step_and_comes_back() -> None:
         assert (after.cell, after.scheduled_at_ms) == (of, due.scheduled_at_ms + 10_000)
     bodies = ports.sender.bodies("ready-default")  # type: ignore[attr-defined]
     assert len({body["ref"] for body in bodies}) == len(bodies) == 3
+
+
+class TakesOne:
+    """A sender whose ready queues take one message, and then nothing."""
+
+    def __init__(self, inner: Any, *, closed: bool) -> None:
+        self._inner, self._closed, self._has_taken = inner, closed, False
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        was_closed, self._has_taken = self._has_taken, self._has_taken or queue.startswith("ready-")
+        if was_closed and queue.startswith("ready-"):
+            return SendReport(failed=tuple(range(len(messages))), why="denied", closed=self._closed)
+        report: SendReport = self._inner.send(queue, messages)
+        return report
+
+
+class PlacementsUnreadOnce:
+    """A store that cannot say at first where a team is placed."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        self._inner, self._is_over = inner, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def get_many(self, table: Any, keys: Any) -> Any:
+        if table is TEAMS and not self._is_over:
+            self._is_over = True
+            raise Throttled("teams")
+        return self._inner.get_many(table, keys)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_chain_that_comes_back_behind_the_cursor_when_its_queue_takes_nothing_is_set_aside(closed: bool) -> None:
+    """It goes to the other cell, whose cursor has passed it, and from there back to a second that is read already."""
+    ports = world()
+    place(ports, of_team("acme"))
+    due = next_key(job(ports))
+    now_ms = due.fire_at_ms + 35 * SECOND_MS
+    serve(ports, "main", now_ms)
+    first = another_process(ports)
+    first = replace(first, store=PlacementsUnreadOnce(ports.store), sender=TakesOne(ports.sender, closed=closed))  # type: ignore[arg-type]
+    serve(first, "side", now_ms)
+    back = next_of(ports)
+    assert (back.cell, back.scheduled_at_ms) == ("side", due.scheduled_at_ms + 20_000)
+    lease = ports.store.get(LEASES, {"slice": f"side#{ports.in_cell('side').layout.slice_of(back.shard):04d}"})
+    assert lease is not None
+    assert lease["done"] >= back.fire_second, "the cursor has passed it"
+    for _ in range(4):
+        now_ms += 10 * SECOND_MS
+        serve(ports, "side", now_ms)
+    bodies = ports.sender.bodies("ready-default")  # type: ignore[attr-defined]
+    assert back.ref in {body["ref"] for body in bodies}
 
 
 def test_a_change_of_a_job_ends_its_occurrence_where_it_is_and_puts_the_new_one_where_the_team_is_placed() -> None:

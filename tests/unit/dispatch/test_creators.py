@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 
 from tests.support.worlds import NOW_S, WORK, create_job, create_timer, every, make_world, move, sent_refs
 from tickwork.core.errors import Throttled, Unsent
-from tickwork.core.ledger.tables import CALENDARS, LEASES, TIMERS
+from tickwork.core.ledger.tables import CALENDARS, JOBS, LEASES, TIMERS
 from tickwork.core.ledger.writes import Anyway, Put, Update
+from tickwork.core.schedule import parse_schedule
 from tickwork.flows.dispatch.creating import fire_overdue, follow_up, read_pending
+from tickwork.flows.jobs.registering import NewJob
+from tickwork.flows.jobs.registering import create_job as create_in_pool
 from tickwork.flows.runs.timers import NewTimer, create_timers
-from tickwork.ports import Layout, Ports
+from tickwork.ports import Layout, OutMessage, Ports, SendReport
 from tickwork.testing.memory import MemoryStore
 
 IN_S = 20
@@ -162,3 +166,35 @@ def test_what_one_round_could_not_read_is_owed_whatever_the_rounds_after_it_come
         fire_overdue(away, due, "audit")
     sent = [ref.split("#")[1] for ref in sent_refs(ports)]
     assert sent.count("0000") > len([run for run in due if run.key.shard == 0]), "the others have gone on"
+
+
+class OneQueueAway:
+    """A sender whose one ready queue takes nothing."""
+
+    def __init__(self, inner: Any, queue: str) -> None:
+        self._inner, self._queue = inner, queue
+
+    def send(self, queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        if queue == self._queue:
+            return SendReport(failed=tuple(range(len(messages))), why="denied")
+        report: SendReport = self._inner.send(queue, messages)
+        return report
+
+
+def test_a_queue_that_takes_nothing_keeps_no_other_pools_chain_from_going_on() -> None:
+    ports, tables = make_world()
+    create_timer(ports, 3_600)
+    plain = create_job(ports, {"rate": "20 seconds"}, name="plain")
+    schedule = parse_schedule({"rate": "20 seconds"}, now_ms=ports.clock.now_ms(), job_id="pay:stuck").spec
+    stuck, _ = create_in_pool(ports, NewJob("pay", "stuck", schedule, replace(WORK, pool="bulk"), fingerprint="f"))
+    keys = [key for job in (stuck, plain) if (key := job.next_key(ports.layout.cell)) is not None]
+    passed = {"closing": NOW_S + 70, "done": NOW_S + 70}
+    tables.commit([Update(LEASES, {"slice": "main#0000"}, Anyway("set up"), set=passed)])
+
+    with pytest.raises(Unsent):
+        follow_up(replace(ports, sender=OneQueueAway(ports.sender, "ready-bulk")), keys)
+    assert len(sent_refs(ports)) >= 3, "all that was passed of it"
+    assert all("#plain#" in ref for ref in sent_refs(ports))
+    item = tables.get(JOBS, {"job_id": "pay:stuck"})
+    assert item is not None
+    assert item["next_scheduled_at_ms"] == keys[0].scheduled_at_ms + 20_000, "it was tried once, and no further"

@@ -143,6 +143,23 @@ def test_a_job_that_has_finished_can_be_run_and_one_that_is_deleted_cannot(world
         run_now(world, "shop:x")
 
 
+def test_it_does_not_wait_with_an_occurrence_whose_definition_could_not_be_read(world: World) -> None:
+    """That is tried again at growing distance; a run by hand has its work with it, and needs nothing of its job."""
+    job_id = job_of(world)
+    schedule = registering.get_job(world.ports, job_id).schedule
+    due = registering.get_job(world.ports, job_id).next_key("main")
+    assert due is not None
+    world.store.commit([Update(JOBS, {"job_id": job_id}, Anyway("garbled"), set={"schedule": 7})])
+    for _ in range(10):
+        world.after(20)
+        world.scan()
+    world.store.commit([Update(JOBS, {"job_id": job_id}, Anyway("mended"), set={"schedule": schedule})])
+    world.after(1)  # into a second that no window has served
+    key = run_now(world, job_id)
+    assert not world.messages(due), "it is not tried again yet"
+    assert len(world.messages(key)) == 1
+
+
 def test_what_it_does_is_fixed_when_it_is_asked_for(world: World) -> None:
     job_id = job_of(world, payload='{"day":1}')
     key = run_now(world, job_id, work=lambda work: replace(work, payload='{"day":2}'))

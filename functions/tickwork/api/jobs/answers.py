@@ -85,8 +85,8 @@ class JobShown(WorkShown):
     exact_reason: NotRequired[str]
     catch_up: CatchUpShown
     overlap: str
-    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow`, `buffer_one` or
-    `buffer_all`."""
+    """What becomes of an occurrence that is due while another run has not ended: `skip`, `allow`, `buffer_one`,
+    `buffer_all` or `cancel_other`."""
     buffer_max: NotRequired[int]
     buffer_age_s: NotRequired[int]
     """With `buffer_all`: how many wait at most, and how long."""
@@ -95,6 +95,15 @@ class JobShown(WorkShown):
     """What is shown of each is in force from the occurrence on that is planned next."""
     defaults_version: NotRequired[int]
     """The version of the platform's defaults that it has pinned."""
+    owner: NotRequired[str]
+    """What it says itself of who answers for it, and what follows; what it leaves out is as its team says."""
+    pager_route: NotRequired[str]
+    runbook: NotRequired[str]
+    description: NotRequired[str]
+    tags: NotRequired[list[str]]
+    dead_man_switch: NotRequired[str]
+    max_silence_s: NotRequired[int]
+    min_duration_s: NotRequired[int]
     created_at: Moment
     next: NextShown | None
     last: LastShown | None

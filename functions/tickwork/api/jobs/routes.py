@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
@@ -10,7 +10,6 @@ from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
 from tickwork.api.jobs import overlaps
 from tickwork.api.jobs.answers import (
     ChangedJob,
-    DeletedJob,
     JobAnswer,
     JobShown,
     JobsPage,
@@ -18,7 +17,6 @@ from tickwork.api.jobs.answers import (
     ResumedJob,
 )
 from tickwork.api.jobs.bodies import (
-    DeleteQuery,
     JobChangeIn,
     JobIn,
     JobQuery,
@@ -48,7 +46,7 @@ from tickwork.core.errors import (
     UnknownTeam,
     VersionConflict,
 )
-from tickwork.core.ids import check_slug, job_id_of, split_job_id
+from tickwork.core.ids import check_slug, job_id_of
 from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.pauses import resumed
@@ -63,16 +61,15 @@ from tickwork.core.schedule import (
 )
 from tickwork.flows.access import quotas, registry
 from tickwork.flows.access.pools import check_aim
-from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
-from tickwork.flows.jobs import changing, counting_jobs, registering
+from tickwork.flows.jobs import changing, contracts, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.rolling_out import check_pin
 from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger.platform_defaults import as_seen
 from tickwork.flows.ledger.versions import job_at
-from tickwork.flows.runs import paging, unended
-from tickwork.flows.runs.unended import Unended
+from tickwork.flows.runs import paging
+from tickwork.flows.watch import telling
 from tickwork.ports import Ports
 
 
@@ -95,6 +92,7 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     check_target(ports, body, new.work)
     check_pin(ports, new.defaults_pin)
+    contracts.check(ports, new)
     near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new, left_out=left_out(body))
@@ -122,39 +120,6 @@ def get_job(call: Call[NoBody, JobQuery]) -> tuple[int, JobShown]:
     return 200, _view(call, job_at(call.ports, job_id, version))
 
 
-def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
-    """Delete a job and cancel its pending occurrence. Again is a no-op, and says when it was done.
-
-    Runs that were fired before go on, with their retries: the answer says how many are known, and `cancel_runs` ends
-    them too.
-    """
-    ports, job_id = call.ports, call.path["job_id"]
-    changed = registering.delete_job(ports, job_id)
-    at_ms = registering.deleted_at_ms(ports, job_id)
-    going_on = unended.unended_of(ports, job_id)
-    counts = {status: going_on.count(status) for status in going_on.runs}
-    answer = {
-        "job_id": job_id,
-        "deleted": True,
-        "changed": changed,
-        "deleted_at": iso_ms(at_ms) if at_ms else None,
-        "runs": {**counts, "more": going_on.more},
-    }
-    if call.query.cancel_runs:
-        answer["cancelled_runs"] = _cancel_runs(ports, job_id, going_on)
-    return 200, cast("DeletedJob", answer)
-
-
-def _cancel_runs(ports: Ports, job_id: str, going_on: Unended) -> dict[str, int]:
-    team = split_job_id(job_id)[0]
-    facts = {"job_id": job_id, "reason": "the job was deleted"}
-    with call_on_many(ports, "runs.cancelled", {team: facts}) as counted:
-        stopped = asdict(unended.cancel_unended(ports, going_on, "the job was deleted"))
-        for outcome, count in stopped.items():
-            counted.add(team, outcome, count)
-    return stopped
-
-
 def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
     """Change a job at the version you have read.
 
@@ -168,6 +133,7 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
     def revise(job: Job) -> NewJob:
         new, schedule = changed_job(job, as_seen(ports, job), given, ports.layout, ports.clock.now_ms())
         check_pin(ports, new.defaults_pin, job.defaults_pin)
+        contracts.check(ports, new, job)
         if new.work.pool != job.work.pool:  # what it aims at already goes on
             check_aim(ports, job.team, new.work.pool, (given.get("target") or {}).get("pool") or "")
         schedules[:] = [schedule]
@@ -193,9 +159,11 @@ def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | No
 
 def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
     """Skip a job's occurrences from now on."""
-    body = call.body
+    body, before = call.body, registering.standing(call.ports, call.path["job_id"])
     until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
     job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
+    if before is not None and before.version != job.version:
+        telling.tell_stopped(call.ports, job, "paused", call.actor.signs(body.by), body.reason)
     return 200, _view(call, job)
 
 
@@ -250,7 +218,8 @@ def _view(call: Call[Any, Any], job: Job) -> JobShown:
 
 
 def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:
-    return cast("JobAnswer", {**_view(call, job), "warnings": [*warnings, *warnings_of_policies(job)]})
+    more = [*warnings_of_policies(job), *contracts.warnings_of(call.ports, job)]
+    return cast("JobAnswer", {**_view(call, job), "warnings": [*warnings, *more]})
 
 
 _AT = (JOB_ID,)
@@ -268,7 +237,6 @@ ROUTES = (
     ),
     Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),
-    Route("DELETE", "/jobs/{job_id}", delete_job, NoBody, DeleteQuery, DeletedJob, at=_AT, errors=(NotFound,)),
     Route(
         "PATCH",
         "/jobs/{job_id}",

@@ -119,6 +119,8 @@ class RunShown(TypedDict):
     held_by: NotRequired[HeldByShown]
     released_at: NotRequired[Moment]
     """It was kept back until another run (`held_by`) had ended, and was dispatched then."""
+    replaced_by: NotRequired[str]
+    """Of one that was skipped because a newer one was due (`cancel_other`): that occurrence."""
     put_off: NotRequired[list[PutOffShown]]
     replays: NotRequired[list[ReplayShown]]
 

@@ -23,8 +23,9 @@ from tickwork.core.ledger.writes import Item
 TEAM, POOL, CELL = "team", "pool", "cell"
 ALL_CELLS = "*"
 
-KNOWN_MS = 7 * 86_400 * SECOND_MS
-"""How long a pause that is over is still known: what it covered, and nobody has come to since, is decided by it."""
+KNOWN_MS = 14 * 86_400 * SECOND_MS
+"""How long a pause that is over is still known: what it covered, and nobody has come to since, is decided by it; and
+what has waited for its end is given the thirteen days from then that a message in its queue has."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -138,6 +139,11 @@ class Paused:
 
     def pauses_of(self, team: str, pool: str) -> tuple[Pause, ...]:
         return tuple(pause for one in self.scopes if one.scope.covers(team, pool) for pause in one.pauses)
+
+    def waited_until_ms(self, team: str, pool: str, due_ms: int, now_ms: int) -> int:
+        """When the last pause ended that has kept waiting what was due then; 0: none is known to have."""
+        over = (pause for pause in self.pauses_of(team, pool) if is_over(pause, now_ms) and pause.until_ms > due_ms)
+        return max((pause.until_ms for pause in over), default=0)
 
     def applied_to(self, job: Job) -> Job:
         """A job as it is to be decided on: with the pauses of what it lies in beside its own."""

@@ -163,6 +163,8 @@ class Run(Record):
     """Of one that was buffered: when what had held it had ended, and it was dispatched."""
     behind: str = field(default="", metadata={"read": _ref})
     """Of one that is buffered, or was: the ref of the one that was buffered after it."""
+    replaced_by: str = ""
+    """Of one that was skipped because a newer one was due: that one, as a person names it."""
     defaults: int | None = None
     """The version of the platform's defaults that it was planned by, and goes by; None: its job's own first one."""
     stands_for: Stands | None = field(default=None, metadata=spelled(_STANDS))

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from tickwork.core.dispatch import set_aside, slices
+from tickwork.core.dispatch.set_aside import Who
 from tickwork.core.dispatch.slices import NEAR_HORIZON_MS, SliceLease, has_tick
 from tickwork.core.errors import UnknownCell, Unsent, WorldError
 from tickwork.core.instants import second_of
@@ -60,22 +61,22 @@ def follow_up(ports: Ports, keys: Sequence[LedgerKey], by: str = "creator") -> F
 
 
 def fire_overdue(ports: Ports, due: Sequence[Due], by: str) -> Fired:
-    """Fire pending items that a scanner has passed, and go on with the next items which that writes."""
+    """Fire pending items that a scanner has passed, and go on with the next items which that writes. A queue that takes
+    nothing is tried once, for the chains of its pool; those of other pools go on."""
     total = Fired()
+    held: set[Who] = set()
     owed: WorldError | None = None
     for _ in range(ROUNDS_MAX):
         if not due:
             break
-        fired = fire(ports, due, Firing(by))
+        fired = fire(ports, due, Firing(by, held=held))
         total.add(fired)
+        held |= fired.left.keys()
         # After a change of the number of shards a chain may come to a slice that nobody has served yet. Its cursors
         # are made to begin before the item that now lies there; else they would begin at somebody's later now.
         prepare_slices(ports, fired.materialised)
-        # What comes next stays its job's next, and is found as that: of all when a queue takes nothing, and of a job
-        # that could not be stepped of that job alone.
-        if any(who.kind != set_aside.JOB for who in fired.left):
-            break
-        going_on = [key for key in fired.materialised if set_aside.job(key.job_id) not in fired.left]
+        # What comes next of whom is held stays its job's next, and is found as that.
+        going_on = [key for key in fired.materialised if set_aside.job(key.job_id) not in held]
         behind, busy = _behind_cursor(ports, going_on)
         due, unread = _pending_by_shard(ports, behind)
         owed = owed or busy or unread

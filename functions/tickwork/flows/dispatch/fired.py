@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tickwork.core.dispatch import set_aside
 from tickwork.core.dispatch.set_aside import Extent, Who
 from tickwork.core.jobs.scopes import NONE, Paused, is_pausable
+from tickwork.core.ledger import kinds
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Check
@@ -92,7 +93,10 @@ class Firing:
         if scope is not None:
             fired.leave(set_aside.pause(scope), key)
             return False
-        for who in (set_aside.pool(work.pool), set_aside.job(key.job_id)):
+        needed = [set_aside.pool(work.pool)]
+        if not kinds.own(key.kind):  # one by hand has its work with it: what its job waits for is nothing to it
+            needed.append(set_aside.job(key.job_id))
+        for who in needed:
             if who in self.held:
                 fired.leave(who, key)
                 return False

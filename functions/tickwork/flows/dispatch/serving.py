@@ -6,7 +6,7 @@ the same transaction, what was left of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog, set_aside, slices
@@ -128,7 +128,7 @@ class Serving:
         mine = [key for key in materialised if key.cell == layout.cell and layout.slice_of(key.shard) == self.slice_no]
         if len(mine) < len(materialised):
             own = set(mine)
-            self._see_to_others([key for key in materialised if key not in own])
+            _see_to_others(self, [key for key in materialised if key not in own])
         ticks = {
             Tick(layout.cell, self.slice_no, key.fire_second) for key in mine if closing < key.fire_second <= horizon
         }
@@ -145,15 +145,6 @@ class Serving:
         if self.stretch is not None and self.stretch.is_backlog:
             return False  # after a change of the number of shards a chain may step to a place that was served already
         return backlog.awaits(self.holding.lease, key)
-
-    def _see_to_others(self, keys: list[LedgerKey]) -> None:
-        if not keys:
-            return
-        try:
-            creating.prepare_slices(self.ports, keys)
-            creating.follow_up(self.ports, keys)
-        except WorldError as error:
-            self.owed = error  # this slice goes on; the window ends as failed
 
     # --- passing ----------------------------------------------------------------------------------------------
 
@@ -202,6 +193,26 @@ class Serving:
             self.held.add(who)
             self.ports.signals.count("scheduler.shards_unread_total")
             self.ports.signals.log("shard_unread", slice=self.holding.lease.slice, shard=shard, why=repr(error))
+
+
+def _see_to_others(it: Serving, keys: list[LedgerKey]) -> None:
+    """The creator's rule, for what this scanner has put into other slices."""
+    try:
+        creating.prepare_slices(it.ports, keys)
+        is_left = bool(creating.follow_up(it.ports, keys).left)
+    except WorldError as error:
+        it.owed, is_left = error, True  # this slice goes on; the window ends as failed
+    if is_left:
+        _await_return(it, keys)
+
+
+def _await_return(it: Serving, keys: Iterable[LedgerKey]) -> None:
+    """Chains that have gone to another slice, and could not be followed, may have come back to this one, behind what is
+    read already: they wait in the rows of their jobs."""
+    for key in keys:
+        if key.fire_second <= it.until:
+            extent = set_aside.extent_of(key).reaching(it.until, moving=True)
+            it.total.leave_all(set_aside.job(key.job_id), extent)
 
 
 def _tell(ports: Ports, aside: Aside) -> None:

@@ -201,10 +201,10 @@ def _readable(ports: Ports, item: Item | None) -> Job | None:
         return None
 
 
-def delete_job(ports: Ports, job_id: str) -> bool:
-    """Delete a job and cancel its pending occurrence, in one transaction. Again is a no-op (False). A run that was
-    dispatched before goes on; the tombstone keeps its definition, when it was deleted, and that no passed occurrence
-    ever comes back."""
+def delete_job(ports: Ports, job_id: str, reason: str = "") -> bool:
+    """Delete a job, for a reason that its audit keeps, and cancel its pending occurrence, in one transaction. Again is
+    a no-op (False). A run that was dispatched before goes on; the tombstone keeps its definition, when it was deleted,
+    and that no passed occurrence ever comes back."""
     at_ms = 0
     for _ in range(CHANGE_TRIES_MAX):
         job = read_job(ports, job_id)
@@ -213,7 +213,7 @@ def delete_job(ports: Ports, job_id: str) -> bool:
         if job.status == DELETED:
             return bool(at_ms) and job.deleted_at_ms == at_ms  # our own try, whose answer was lost
         at_ms = ports.clock.now_ms()
-        if isinstance(commit(ports, *_deletion(ports, job, at_ms)), Committed):
+        if isinstance(commit(ports, *_deletion(ports, job, at_ms, reason)), Committed):
             counting_jobs.gone(ports, job.team)
             if job.buffer is not None:
                 freeing.free_job(ports, job_id)
@@ -227,9 +227,9 @@ def deleted_at_ms(ports: Ports, job_id: str) -> int:
     return job.deleted_at_ms if job is not None and job.status == DELETED else 0
 
 
-def _deletion(ports: Ports, job: Job, now_ms: int) -> list[Write]:
-    retention_s = ports.layout.retention_s
-    gone, entry = recorded_job(ports, job, replace(job, status=DELETED, version=job.version + 1), "deleted")
+def _deletion(ports: Ports, job: Job, now_ms: int, reason: str) -> list[Write]:
+    retention_s, facts = ports.layout.retention_s, {"reason": reason} if reason else {}
+    gone, entry = recorded_job(ports, job, replace(job, status=DELETED, version=job.version + 1), "deleted", facts)
     tombstone = {
         "status": DELETED,
         "deleted_at_ms": now_ms,

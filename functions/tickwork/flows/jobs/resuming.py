@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from tickwork.core.dispatch import buffering, chain, set_aside
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.errors import BadSchedule
+from tickwork.core.jobs import overlap
 from tickwork.core.jobs.definitions import ACTIVE, Job, Next
 from tickwork.core.jobs.overlap import Holder, Holding
 from tickwork.core.jobs.scopes import Paused, Scope
@@ -27,7 +28,7 @@ from tickwork.core.ledger.keys import (
     second_range,
     slice_key,
 )
-from tickwork.core.ledger.records import HeldBy, Look, Retry, Run
+from tickwork.core.ledger.records import Look, Retry, Run
 from tickwork.core.ledger.tables import LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
@@ -185,10 +186,10 @@ def _firing(job: Job, holding: Holding | None, looking: _Looking) -> Iterator[Ne
             if step.fires or step.buffers:
                 yield at
             if step.fires and holding is not None:
-                by: HeldBy = {"run_id": key.run_id, "occurrence": key.occurrence, "status": lifecycle.PENDING}
-                holding = Holding((Holder(key),), by)
+                holding = Holding((Holder(key),), overlap.held_by(Holder(key), Run(key).to_item()))
             if step.buffers:
-                job = replace(job, buffer=buffering.put_behind(job, key, None, looking.now_ms)[0])
+                kept_s = looking.ports.layout.retention_s
+                job = replace(job, buffer=buffering.put_behind(job, key, None, looking.now_ms, kept_s)[0])
             at = step.next
     except BadSchedule:
         return  # its job is parked instead
