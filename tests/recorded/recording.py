@@ -58,7 +58,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 20
+VERSION = 21
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -223,6 +223,7 @@ def _jobs(world: World) -> None:
         ),
         _new(world, "freed", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
         _new(world, "parked", every_hour, Work("default", "job")),
+        _new(world, "kept", every_hour, Work("default", "job")),
     ):
         registering.create_job(world.ports, new)
     faster = _new(world, "daily", {"rate": "2 hours"}, Work("default", "job", max_duration_s=60))
@@ -231,6 +232,7 @@ def _jobs(world: World) -> None:
     world.after(5)
     changing.resume_job(world.ports, "shop:plain", "ops")
     changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
+    changing.pause_job(world.ports, "shop:kept", "ops", "the bank moves", at_resume="latest")
     registering.delete_job(world.ports, "shop:gone")
     for hours in (20, 21):
         coming = registering.get_job(world.ports, "shop:plain").created_at_ms + hours * 3_600_000

@@ -13,7 +13,7 @@ from tickwork.api.calendars import routes as calendars
 from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.defaults import routes as defaults
-from tickwork.api.jobs import deleting, running, skipping
+from tickwork.api.jobs import deleting, pausing, running, skipping
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.keys import routes as keys
 from tickwork.api.pauses import routes as pauses
@@ -27,7 +27,7 @@ from tickwork.api.watch import routes as watch
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
-    "jobs": (*jobs.ROUTES, *deleting.ROUTES, *running.ROUTES, *skipping.ROUTES),
+    "jobs": (*jobs.ROUTES, *deleting.ROUTES, *pausing.ROUTES, *running.ROUTES, *skipping.ROUTES),
     "backfills": backfills.ROUTES,
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,

@@ -51,6 +51,7 @@ _WORK = (
     click.option(
         "--secret-field", "secret_fields", multiple=True, metavar="PATH", help="Shown to nobody; may be repeated."
     ),
+    click.option("--group", help="A label, to list and pause it by with others."),
     click.option("--lane", type=click.Choice(LANES), help="P0 goes first, P2 holds up nobody [P1]."),
     click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60]."),
     click.option("--max-duration", "max_duration_s", type=int, help="Seconds one attempt may take [no bound]."),
@@ -112,7 +113,7 @@ _CONTRACT = (
 
 
 _PLAIN_FIELDS = (
-    *("lane", "lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
+    *("group", "lane", "lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
     *("tolerance_s", "exact_reason", "overlap", "buffer_max", "buffer_age_s", "defaults_version"),
     *("owner", "pager_route", "runbook", "description", "tags"),
     *("dead_man_switch", "max_silence_s", "min_duration_s"),

@@ -32,6 +32,7 @@ def show_job(job: dict[str, Any], as_json: bool) -> None:
     if job["status"] == "paused":
         pause = job["pauses"][-1]
         facts["paused"] = f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'})"
+        facts["paused"] += f"; what is due waits ({pause['at_resume']})" if "at_resume" in pause else ""
     skips = [one for one in job.get("skips", ()) if "undone_by" not in one]
     if skips:
         facts["skips"] = "; ".join(f"{one['scheduled_at']} by {one['by']}: {one['reason']}" for one in skips)

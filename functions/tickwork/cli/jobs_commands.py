@@ -123,10 +123,11 @@ def _content(file: IO[str] | None) -> dict[str, Any]:
 
 @jobs_group.command("list")
 @click.option("--team", required=True)
+@click.option("--group", help="Those that bear this label.")
 @with_api_options
-def list_(team: str, api: str | None, as_json: bool) -> None:
+def list_(team: str, group: str | None, api: str | None, as_json: bool) -> None:
     """A team's jobs."""
-    jobs = ApiClient(api).get_all("/jobs", "jobs", team=team)
+    jobs = ApiClient(api).get_all("/jobs", "jobs", team=team, **({"group": group} if group else {}))
     if as_json:
         show_json(jobs)
         return

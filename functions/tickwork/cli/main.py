@@ -19,6 +19,7 @@ from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.defaults_commands import defaults_group
 from tickwork.cli.dev_command import dev_command, serve_group
+from tickwork.cli.fan_out_command import fan_out_command
 from tickwork.cli.herd_command import herd_command
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
@@ -89,6 +90,7 @@ for command in (
     jobs_group,
     backfills_group,
     timers_group,
+    fan_out_command,
     calendars_group,
     runs_group,
     dead_letters_group,

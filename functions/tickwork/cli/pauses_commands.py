@@ -1,4 +1,4 @@
-"""`tickwork pause`, `resume`, `pauses`: of a team, a pool, or a cell. Single jobs: `tickwork jobs pause`."""
+"""`tickwork pause`, `resume`, `pauses`: of a team, a group, a pool, or a cell. Single jobs: `tickwork jobs pause`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def _with_scope[F: Callable[..., Any]](command: F) -> F:
         (
             click.option("--team", help="Whose jobs and timers, or whose pool [the caller's own]."),
             click.option("--pool", help="Only what needs this pool of the team, or of the deployment."),
+            click.option("--group", help="Only what of the team bears this label."),
             click.option("--cell", help="Everything in a cell, or in all ('*'); for the platform alone."),
             click.option("--by", help="A note, behind the caller whom the credential proves."),
         )
@@ -50,6 +51,7 @@ def pause_command(
     *,
     team: str | None,
     pool: str | None,
+    group: str | None,
     cell: str | None,
     by: str | None,
     reason: str,
@@ -59,12 +61,12 @@ def pause_command(
     api: str | None,
     as_json: bool,
 ) -> None:
-    """Start nothing of a team, a pool or the cell from now on. What has been started goes on, with its retries."""
-    body = _body(team=team, pool=pool, cell=cell, by=by) | {"reason": reason, "at_resume": at_resume}
+    """Start nothing of a team, a group, a pool or the cell from now on. What was started goes on, with its retries."""
+    body = _body(team=team, pool=pool, group=group, cell=cell, by=by) | {"reason": reason, "at_resume": at_resume}
     client = ApiClient(api)
     found = client.post("/pauses", body | ({"until": until} if until else {}))
     if wait:
-        _wait_until_drained(client, _body(team=team, pool=pool, cell=cell))
+        _wait_until_drained(client, _body(team=team, pool=pool, group=group, cell=cell))
     if as_json:
         show_json(found)
         return
@@ -104,14 +106,15 @@ def resume_command(
     *,
     team: str | None,
     pool: str | None,
+    group: str | None,
     cell: str | None,
     by: str | None,
     dry_run: bool,
     api: str | None,
     as_json: bool,
 ) -> None:
-    """Let a team, a pool or the cell start again, and say what that starts. Again is a no-op."""
-    body = _body(team=team, pool=pool, cell=cell, by=by) | ({"dry_run": True} if dry_run else {})
+    """Let a team, a group, a pool or the cell start again, and say what that starts. Again is a no-op."""
+    body = _body(team=team, pool=pool, group=group, cell=cell, by=by) | ({"dry_run": True} if dry_run else {})
     found = ApiClient(api).post("/pauses:resume", body)
     if as_json:
         show_json(found)

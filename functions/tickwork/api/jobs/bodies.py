@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Tag, Text, whole_number
+from tickwork.api.fields import Body, Flag, GroupName, InstantMs, Page, Query, Tag, TeamPage, Text, whole_number
 from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
@@ -78,6 +78,7 @@ class JobChangeIn(Body):
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
     payload: Any = Field(default=None, repr=False)
+    group: Any = None
     lane: Any = None
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
@@ -111,18 +112,24 @@ class JobChangeIn(Body):
 
 
 class PauseIn(Body):
-    """Skip a job's occurrences from now on."""
+    """Skip a job's occurrences from now on, or keep them for the end of the pause."""
 
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
     reason: Annotated[str, Field(min_length=1, max_length=160)]
     until: Text | None = None
     """The first instant whose occurrence runs again; when left out, somebody has to resume the job."""
+    at_resume: Literal["skip", "latest", "all"] = "skip"
+    """What becomes of the occurrences that are due meanwhile: each is skipped; or they wait, for 366 days at the most,
+    and when the pause is over the newest runs, or all do."""
 
 
 class ResumeIn(Body):
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
+    at_resume: Literal["skip", "latest", "all"] | None = None
+    """What becomes of what has waited, where it is to be another thing than the pause said: of a pause that keeps what
+    it covers."""
 
 
 class SkipIn(Body):
@@ -179,6 +186,13 @@ class DeleteQuery(Query):
     """Cancel them too. Otherwise they go on, with their retries."""
     reason: Annotated[str, Field(min_length=1, max_length=160)] | None = None
     """Why; a job that is tagged `compliance` or `financial` is not deleted without."""
+
+
+class JobsQuery(TeamPage):
+    """Which of a team's jobs to list."""
+
+    group: GroupName | None = None
+    """Those that bear this label."""
 
 
 class NextQuery(Query):

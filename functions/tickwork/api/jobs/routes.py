@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
-from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
+from tickwork.api.fields import NoBody, NoQuery, instant_of
 from tickwork.api.jobs import overlaps
 from tickwork.api.jobs.answers import (
     ChangedJob,
@@ -14,17 +14,15 @@ from tickwork.api.jobs.answers import (
     JobShown,
     JobsPage,
     PreviewAnswer,
-    ResumedJob,
 )
 from tickwork.api.jobs.bodies import (
     JobChangeIn,
     JobIn,
     JobQuery,
     JobRunsQuery,
+    JobsQuery,
     NextQuery,
-    PauseIn,
     PreviewIn,
-    ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out, new_job, schedule_again, without_masks
 from tickwork.api.jobs.previews import calendars_of, noted, preview
@@ -49,7 +47,6 @@ from tickwork.core.errors import (
 from tickwork.core.ids import check_slug, job_id_of
 from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import resumed
 from tickwork.core.jobs.surprises import warnings_of_policies
 from tickwork.core.schedule import (
     Schedule,
@@ -69,7 +66,6 @@ from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger.platform_defaults import as_seen
 from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import paging
-from tickwork.flows.watch import telling
 from tickwork.ports import Ports
 
 
@@ -101,11 +97,11 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
 
 
-def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
-    """A team's jobs, by name."""
+def list_jobs(call: Call[NoBody, JobsQuery]) -> tuple[int, JobsPage]:
+    """A team's jobs, or those of one group, by name."""
     query = call.query
-    after = after_name(query.cursor, query.team)
-    found, more = registering.list_jobs(call.ports, query.team, limit=query.limit, after=after)
+    after, group = after_name(query.cursor, query.team), query.group or ""
+    found, more = registering.list_jobs(call.ports, query.team, limit=query.limit, after=after, group=group)
     return 200, {"jobs": [_view(call, job) for job in found], "cursor": to_cursor(more)}
 
 
@@ -155,24 +151,6 @@ def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | No
     """Of a schedule, and of a second reading of the spec that a request gives."""
     warnings = [] if schedule is None else list(warnings_of(schedule))
     return warnings if schedule is None or spec is None else [*warnings, *second_reading(ports, spec, schedule)]
-
-
-def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
-    """Skip a job's occurrences from now on."""
-    body, before = call.body, registering.standing(call.ports, call.path["job_id"])
-    until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
-    job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
-    if before is not None and before.version != job.version:
-        telling.tell_stopped(call.ports, job, "paused", call.actor.signs(body.by), body.reason)
-    return 200, _view(call, job)
-
-
-def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
-    """Let a paused job run again from now on. Again is a no-op, and says who did it and when."""
-    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.actor.signs(call.body.by))
-    last = resumed(job.pauses)
-    who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
-    return 200, cast("ResumedJob", {**_view(call, job), "changed": was_paused, "resumed": who})
 
 
 def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]:
@@ -235,7 +213,7 @@ ROUTES = (
         {201: "It is registered.", 200: "It was registered before, with the same content."},
         errors=(AlreadyExists, BadSchedule, PayloadTooLarge, QuotaExceeded, UnknownTeam),
     ),
-    Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
+    Route("GET", "/jobs", list_jobs, NoBody, JobsQuery, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),
     Route(
         "PATCH",
@@ -246,10 +224,6 @@ ROUTES = (
         ChangedJob,
         at=_AT,
         errors=(NotFound, VersionConflict, TooLate, BadSchedule, PayloadTooLarge),
-    ),
-    Route("POST", "/jobs/{job_id}/pause", pause_job, PauseIn, NoQuery, JobShown, at=_AT, errors=(NotFound, TooLate)),
-    Route(
-        "POST", "/jobs/{job_id}/resume", resume_job, ResumeIn, NoQuery, ResumedJob, at=_AT, errors=(NotFound, TooLate)
     ),
     Route(
         "GET",

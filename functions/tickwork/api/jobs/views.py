@@ -132,4 +132,6 @@ def _pause(pause: Pause) -> PauseShown:
         view["until"] = iso_ms(pause.until_ms)
     if pause.resumed_by:
         view["resumed_by"] = pause.resumed_by
+    if pause.parks:
+        view["at_resume"] = pause.at_resume
     return view

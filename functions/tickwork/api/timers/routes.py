@@ -10,6 +10,7 @@ from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.masks import sees_payloads
 from tickwork.api.places import fields_under, own_by_team
 from tickwork.api.routing import Call, PathPart, Route
+from tickwork.api.timers import lists
 from tickwork.api.timers.answers import (
     CancelledTimer,
     CancelTimersAnswer,
@@ -204,8 +205,10 @@ def get_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
 
 
 def list_timers(call: Call[NoBody, TimersQuery]) -> tuple[int, TimersPage]:
-    """A team's timers by fire time, the soonest first."""
+    """A team's timers, or those of one group, by fire time, the soonest first."""
     query, now_ms = call.query, call.ports.clock.now_ms()
+    if query.group is not None:
+        return 200, lists.group_page(call)
     since_ms = now_ms if query.since is None else max(0, query.since)
     until_ms = since_ms + DAY_MS if query.until is None else query.until
     after = after_place(query.cursor)
