@@ -236,11 +236,12 @@ def served_up_to(row: SetAside, reached: str, now_s: int) -> SetAside:
     return replace(row, place=max(row.place, reached), tries=0, next_try_s=now_s + FIRST_TRY_S)
 
 
-def served_until(row: SetAside, at: str, now_s: int) -> SetAside:
-    """A team's row after its turns of a window: there is more."""
+def served_until(row: SetAside, at: str, done: int) -> SetAside:
+    """A team's row after its turns of a window: there is more, and it waits for nothing but a second behind the cursor,
+    which a window has to have."""
     begin = max(row.begin, parse_in_time(at)[0]) if at else row.begin
     place = place_of(bucket_of(begin), 0, "")
-    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=now_s + FIRST_TRY_S)
+    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=done + 1)
 
 
 def taking_in(rows: Rows, slice_id: str, left: Mapping[Who, Extent], now_s: int) -> dict[Who, SetAside]:
