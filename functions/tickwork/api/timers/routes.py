@@ -200,9 +200,8 @@ def _busy(fate: object) -> str:
 
 def get_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
     """A timer, which is also the record of its run."""
-    run = timers.get_timer(call.ports, call.path["timer_id"])
-    view = history.view_of(call.ports, run)
-    return 200, with_pause(call.ports, run, _view(call, view.run, view.status))
+    view = history.view_of(call.ports, timers.get_timer(call.ports, call.path["timer_id"]))
+    return 200, with_pause(call.ports, view.run, _view(call, view.run, view.status))
 
 
 def list_timers(call: Call[NoBody, TimersQuery]) -> tuple[int, TimersPage]:
