@@ -23,6 +23,12 @@ def show_job(job: dict[str, Any], as_json: bool) -> None:
         "retries": f"{job['retry_policy']['max_attempts']} attempts",
         "version": job["version"],
     }
+    facts |= {name: job[name] for name in ("owner", "pager_route", "runbook", "description") if name in job}
+    if "tags" in job:
+        facts["tags"] = ", ".join(job["tags"])
+    if "dead_man_switch" in job or "max_silence_s" in job:
+        silence = f"{job['max_silence_s']} s" if "max_silence_s" in job else "as its schedule allows"
+        facts["dead man's switch"] = f"{job.get('dead_man_switch', 'on')}, silent for {silence}"
     if job["status"] == "paused":
         facts["paused"] = "; ".join(_paused(job))
     skips = [one for one in job.get("skips", ()) if "undone_by" not in one]
@@ -35,9 +41,12 @@ def _paused(job: dict[str, Any]) -> list[str]:
     """Each pause over the job, with what of it is paused where that is more than the job."""
     over = [(f"with the {one['kind']} {one['name']} ", one) for one in job.get("paused_by", ())]
     own = [("", job["pauses"][-1])] if not over else []
-    return [
-        f"{what}by {one['by']}: {one['reason']} (until {one['until'] or 'it is resumed'})" for what, one in own + over
-    ]
+    return [what + _pause(one) for what, one in own + over]
+
+
+def _pause(pause: dict[str, Any]) -> str:
+    waits = f"; what is due waits ({pause['at_resume']})" if pause.get("at_resume", "skip") != "skip" else ""
+    return f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'}){waits}"
 
 
 def _target(target: dict[str, Any], lane: str | None) -> str:

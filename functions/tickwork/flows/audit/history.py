@@ -8,7 +8,7 @@ its bound, and says how far it has come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog, set_aside
@@ -126,6 +126,11 @@ class _Reader:
             found = leasing.read_aside(ports, lease.slice).values()
             self.rows[place] = tuple(row for row in found if row.who.kind in (set_aside.TEAM, set_aside.PAUSE))
         return set_aside.any_covers(self.rows[place], run.key, run.work.pool if run.work else "")
+
+
+def viewer(ports: Ports) -> Callable[[Sequence[Item | None]], list[RunView]]:
+    """Turns items into views; what it has to read beside them it remembers."""
+    return _Reader(ports).views
 
 
 def view_of(ports: Ports, run: Run) -> RunView:

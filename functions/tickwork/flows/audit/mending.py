@@ -53,8 +53,9 @@ def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs, rows: Sequence
 
 
 def _is_aside(rows: Sequence[SetAside], item: Due) -> bool:
-    work = item.work if isinstance(item, Run) else None
-    return set_aside.any_covers(rows, item.key, work.pool if work else "")
+    if not isinstance(item, Run):
+        return set_aside.any_covers(rows, item.key)
+    return set_aside.any_covers(rows, item.key, item.work.pool if item.work else "", item.group)
 
 
 def is_paused(rows: Sequence[SetAside], item: Item) -> bool:
@@ -178,7 +179,7 @@ def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repair
 def _paused_until_ms(ports: Ports, run: Run, work: Work | None) -> int:
     """When the pause was over that a run has waited for: its message was sent only then."""
     paused, pool = known_paused(ports).in_cell(run.key.cell), work.pool if work is not None else ""
-    return paused.waited_until_ms(run.key.team, pool, run.key.fire_at_ms, ports.clock.now_ms())
+    return paused.waited_until_ms(run.key.team, pool, run.group, run.key.fire_at_ms, ports.clock.now_ms())
 
 
 def _readable_work(ports: Ports, run: Run) -> Work | None:

@@ -79,7 +79,7 @@ def _alive(ports: Ports, team: Team) -> str:
 def _may_wait_for(paused: PausedScope, team: str) -> bool:
     """Whether something of a team may wait for the end of a pause, in whatever pool of its own or of all it is."""
     scope = paused.scope
-    return scope.owner in (team, PLATFORM_TEAM) if scope.kind == POOL else scope.covers(team, "")
+    return scope.owner in (team, PLATFORM_TEAM) if scope.kind == POOL else scope.covers(team, "", scope.name)
 
 
 def _has_jobs(ports: Ports, team: str) -> bool:

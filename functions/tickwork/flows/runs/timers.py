@@ -47,6 +47,7 @@ class NewTimer:
     """Its fingerprint as older versions took it (`client_keys.Asked`)."""
     stands_for: Stands | None = None
     """What it is counted for in what its team holds."""
+    group: str = ""
 
     @property
     def payload_bytes(self) -> int:
@@ -164,6 +165,7 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
         start_by_ms=deadlines.start_by_ms(key, work),
         created_by=by,
         stands_for=timer.stands_for,
+        group=timer.group,
     )
     writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
     if timer.client_key is not None:
