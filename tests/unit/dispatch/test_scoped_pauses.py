@@ -179,6 +179,45 @@ def test_a_run_that_is_queued_when_the_pause_comes_is_not_started_and_not_lost()
     assert started.run.attempt == 1, "waiting has cost it no attempt"
 
 
+def test_an_occurrence_that_was_queued_before_a_pause_that_skips_waits_for_it_and_is_not_skipped() -> None:
+    ports, _ = make_world()
+    issue_ticks(ports)
+    create_job(ports, every(3_600))
+    move(ports, 3_600)
+    serve(ports)
+    move(ports, 1)
+    pause(ports, at_resume=SKIP)
+    assert start(ports) == Declined("put_off", discard=True), "it was due before"
+    for _ in range(3):
+        move(ports, 5)
+        serve(ports)
+    resume(ports)
+    move(ports, 1)
+    serve(ports)
+    assert len(sent_refs(ports)) == 2
+    assert isinstance(start(ports, 1), Started)
+
+
+def test_a_retry_that_is_queued_beside_what_waits_is_not_told_to_start_by_a_resume() -> None:
+    ports, tables = make_world()
+    issue_ticks(ports)
+    key = create_timer(ports, 5).key
+    move(ports, 6)
+    serve(ports)
+    started = start(ports)
+    assert isinstance(started, Started)
+    worker_calls.fail(ports, key, started.run.token, "boom", permanent=False)
+    retry_s = item_of(tables, key)["retry_at_ms"] // 1_000 - NOW_S
+    pause(ports)
+    for in_s in (1, 60):
+        create_timer(ports, in_s)
+    move(ports, 61)
+    serve(ports)
+    assert len(sent_refs(ports)) == 2
+    assert 7 <= retry_s <= 66, "it lies where the row reaches"
+    assert resume(ports) == [7, 66]
+
+
 def test_a_timer_whose_start_was_put_off_is_cancelled_like_any_that_nobody_has_started() -> None:
     ports, tables = make_world()
     issue_ticks(ports)
