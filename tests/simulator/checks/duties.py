@@ -284,9 +284,9 @@ class DutyChecks:
         self._world.fail(Violation(invariant, what))
 
 
-def _is_out_of_time(one: dict[str, Any]) -> bool:
-    """Whether a report says that a job took longer than its function may."""
-    return (one["outcome"], one.get("error_class")) == ("failed", "FunctionTimeout")
+def _is_out_of_time(duty: Duty, one: dict[str, Any]) -> bool:
+    """Whether a function reports that a job took longer than it may."""
+    return duty.process.kind == "lambda" and (one["outcome"], one.get("error_class")) == ("failed", "FunctionTimeout")
 
 
 def _seconds(at: datetime | None) -> int:
