@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from tickwork.core.ledger.tables import (
     AUDIT,
     BAD_ENDS,
+    BY_GROUP,
     BY_JOB,
     BY_TEAM,
     CALENDARS,
@@ -19,6 +20,7 @@ from tickwork.core.ledger.tables import (
     ENTRIES_BY_TEAM,
     JOB_VERSIONS,
     JOBS,
+    JOBS_BY_GROUP,
     KEYS,
     KEYS_BY_TEAM,
     LEASES,
@@ -80,7 +82,9 @@ API = Grants(
         (KEYS, KEYS_BY_TEAM): (QUERY,),
         (TIMERS, BY_JOB): (QUERY,),
         (TIMERS, BAD_ENDS): (QUERY,),
+        (TIMERS, BY_GROUP): (QUERY,),
         (JOBS, BY_TEAM): (QUERY,),
+        (JOBS, JOBS_BY_GROUP): (QUERY,),
         (CALENDARS, CALENDARS_BY_TEAM): (QUERY,),
     },
     ticks=(URL, SEND),
@@ -94,7 +98,7 @@ TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(UR
 SCANNER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
-        JOBS: (GET, GET_MANY, UPDATE),
+        JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE, CHECK),
         SET_ASIDE: (QUERY, PUT, DELETE),
@@ -110,7 +114,7 @@ SCANNER = Grants(
 RECONCILER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK),
-        JOBS: (GET, GET_MANY, SCAN, UPDATE),
+        JOBS: (GET, GET_MANY, SCAN, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, GET_MANY, PUT, UPDATE),
         SET_ASIDE: (QUERY,),
@@ -128,7 +132,7 @@ RECONCILER = Grants(
 PUSHER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, PUT, UPDATE),
-        JOBS: (GET, GET_MANY, UPDATE),
+        JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE),
         CALENDARS: (GET_MANY,),

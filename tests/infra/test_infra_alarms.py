@@ -39,6 +39,7 @@ NOT_ALARMED = {
     "runs.too_late_total": "the team's: its deadline has passed, which is what it asked for",
     "scheduler.holders_looked_for_total": "a policy at work: runs of before a change are looked for until they end",
     "scheduler.buffered_total": "a policy at work: its team asked for it, and lists show what waits",
+    "scheduler.holders_cancelled_total": "a policy at work: what was cancelled says for which run",
     "scheduler.buffered_ended_total": "a policy at work; what is dropped is in the lists of skipped runs",
     "quotas.not_counted_total": "lets everything through; a table that stays throttled is told by what needs it",
     "runs.timed_out_total": "ends as a failure, which is retried or dead",

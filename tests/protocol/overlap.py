@@ -11,6 +11,8 @@ down, and then `held` lies behind `next`, and what lies between is looked for. C
 
 - two at once: nothing is dispatched, under another policy than `allow`, while another run has not ended;
 - overtaken: nothing newer is dispatched while an older one waits in the buffer;
+- cancelled for nobody: under `cancel_other` nothing is asked to end but what holds the job while one waits;
+- not the newest: under `cancel_other` nothing is dispatched that a newer one, which waits, would have replaced;
 - the buffer is whole: from `first`, each names the one behind it, `count` of them, to `last`; and no other waits;
 - every-end-recorded: when all is at rest, every occurrence has ended.
 """
@@ -26,24 +28,32 @@ ALLOW, SKIP, BUFFER_ONE, BUFFER_ALL, CANCEL_OTHER = "allow", "skip", "buffer_one
 BUFFER_MAX = {BUFFER_ONE: 1, BUFFER_ALL: 2}
 
 PENDING, LIVE, ASKED, LAPSED, BUFFERED, ENDED, DEAD, SKIPPED = range(8)
+NOBODY_COMES = (
+    "nobody looks by timer",
+    "who looks asks nobody to end",
+    "of several only the newest is asked to end",
+)
+"""Without these rules what waits may wait for ever: that is looked for where all others have come to rest."""
+
 HOLDING = (PENDING, LIVE, ASKED)
 """Queued or waiting for a retry; running; running, and asked to stop. One that was asked and whose lease has lapsed is
 not begun again, and holds nothing."""
 
-IDLE, READ, HELD, SEND = range(4)
+IDLE, READ, HELD, SEND, ASK = range(5)
 NOBODY = -1
 NEW, OLD = "new", "old"
 
 
 class World(NamedTuple):
     """`to`: the policy that somebody may change it to; `scanners`: of which version each is; `last`: how many
-    occurrences there are."""
+    occurrences there are; `endless`: what runs goes on until it is asked to end."""
 
     policy: str
     to: str = ""
     replays: int = 0
     scanners: tuple[str, ...] = (NEW,)
     last: int = 3
+    endless: bool = False
 
 
 TWO = (NEW, NEW)
@@ -53,6 +63,8 @@ QUICK = (
     World(BUFFER_ALL, replays=1),
     World(BUFFER_ALL, last=4),
     World(CANCEL_OTHER, replays=1),
+    World(CANCEL_OTHER, scanners=TWO, last=2, endless=True),
+    World(ALLOW, CANCEL_OTHER),
     World(ALLOW, SKIP, replays=1),
     World(ALLOW, BUFFER_ONE),
     World(BUFFER_ONE, ALLOW),
@@ -70,7 +82,10 @@ LARGER = (
     World(ALLOW, SKIP, scanners=TWO),
     World(ALLOW, BUFFER_ALL, last=4),
     *(World(BUFFER_ALL, to, last=4) for to in (ALLOW, SKIP, BUFFER_ONE)),
-    *(World(CANCEL_OTHER, to) for to in (ALLOW, SKIP, BUFFER_ONE)),
+    *(World(CANCEL_OTHER, to) for to in (ALLOW, SKIP, BUFFER_ONE, BUFFER_ALL)),
+    World(CANCEL_OTHER, scanners=TWO, endless=True),
+    World(BUFFER_ONE, CANCEL_OTHER, endless=True),
+    World(BUFFER_ALL, CANCEL_OTHER, last=4),
     *(World(policy, scanners=(OLD, NEW)) for policy in (SKIP, BUFFER_ONE, BUFFER_ALL, CANCEL_OTHER)),
 )
 """What `make protocol` goes through."""
@@ -92,6 +107,12 @@ CAUGHT = {
     "cancelled is not waited for": World(CANCEL_OTHER),
     "cancelled is begun again": World(CANCEL_OTHER),
     "replaced is not recorded": World(CANCEL_OTHER),
+    "who looks asks nobody to end": World(CANCEL_OTHER, endless=True),
+    "of several only the newest is asked to end": World(ALLOW, CANCEL_OTHER, endless=True),
+    "who asks does not compare the job": World(CANCEL_OTHER, replays=1),
+    "who asks compares next alone": World(CANCEL_OTHER, replays=1),
+    "it is asked before the newer one waits": World(CANCEL_OTHER, scanners=TWO, last=2),
+    "of several that wait the oldest is let go": World(BUFFER_ALL, CANCEL_OTHER, last=4),
 }
 """Each rule, and a world in which its absence shows."""
 
@@ -172,9 +193,10 @@ class _Model:
             seen, last, at = seen + 1, at, state.behind[at]
         if seen != job.count or seen != state.items.count(BUFFERED) or (seen and last != job.last):
             return "the buffer is whole"
-        looks = job.count and self.variant != "nobody looks by timer"
+        looks = job.count and self.variant not in NOBODY_COMES
         resting = all(it.at == IDLE for it in (*state.scanners, state.looker, state.replayer, state.changer))
-        if not resting or looks or job.next < self.world.last or {PENDING, LIVE, ASKED, LAPSED} & {*state.items}:
+        going = {PENDING, ASKED, LAPSED} | (set() if self.world.endless else {LIVE})
+        if not resting or looks or job.next < self.world.last or going & {*state.items}:
             return ""
         return "every-end-recorded" if BUFFERED in state.items else ""
 
@@ -204,7 +226,7 @@ class _Model:
                     yield to(k, LIVE)
                 else:
                     yield state._replace(sent=put(state.sent, k, value=True))  # the audit
-            elif status == LIVE:
+            elif status == LIVE and not self.world.endless:
                 yield to(k, DEAD if state.replays else ENDED)
             elif status == ASKED:
                 yield to(k, ENDED)
@@ -220,6 +242,8 @@ class _Model:
                 return state._replace(broken="two at once")
         if BUFFERED in state.items[:k]:
             return state._replace(broken="overtaken")
+        if state.job.policy == CANCEL_OTHER and BUFFERED in state.items[k + 1 :]:
+            return state._replace(broken="not the newest")
         return state
 
     # --- reading ----------------------------------------------------------------------------------------------
@@ -250,8 +274,8 @@ class _Model:
         """What is due to the oldest that waits."""
         if not seen.count:
             return ""
-        if seen.policy == SKIP:
-            return "drop"
+        if seen.policy == SKIP or (seen.policy == CANCEL_OTHER and seen.count > 1):
+            return "drop" if self.variant != "of several that wait the oldest is let go" or found else "release"
         return "release" if seen.policy == ALLOW or not found else ""
 
     def _head_taken(self, state: State, it: Actor, does: str) -> tuple[State, Actor]:
@@ -312,7 +336,7 @@ class _Model:
             fired = state._replace(job=moved._replace(holders=((due, 0),)))
             return self._dispatched(fired, due), Actor(SEND, run=due)
         if seen.policy == CANCEL_OTHER:
-            return self._cancels(state, moved, seen, found)
+            return self._comes(state, it, moved)
         if seen.count < BUFFER_MAX.get(seen.policy, 0):
             return self._buffers(state, moved, seen), Actor()
         return state._replace(job=moved, items=put(state.items, due, SKIPPED)), Actor()
@@ -325,20 +349,56 @@ class _Model:
         job = moved._replace(first=seen.first if seen.count else due, last=due, count=seen.count + 1)
         return state._replace(job=job, items=put(state.items, due, BUFFERED), behind=behind)
 
-    def _cancels(self, state: State, moved: Job, seen: Job, found: tuple[tuple[int, int], ...]) -> tuple[State, Actor]:
-        """Those that hold it are cancelled, as they were read; this one waits, in the place of one that waited."""
-        due, items = seen.next, state.items
-        if found and not any(items[k] in HOLDING for k, _ in found):
-            return state, Actor()  # refused: they have ended since
-        for k, _ in found:
-            items = put(items, k, {PENDING: ENDED, LIVE: ASKED}.get(items[k], items[k]))
+    def _comes(self, state: State, it: Actor, moved: Job) -> tuple[State, Actor]:
+        """Under `cancel_other`: this one waits, in the place of one that waited; those that hold it are asked after."""
+        seen, items = it.seen, state.items
+        assert seen is not None
+        due = seen.next
+        if seen.count > 1:  # since another policy: the others end one by one
+            return self._buffers(state, moved, seen), Actor()
+        if seen.count and items[seen.first] != BUFFERED:
+            return state, Actor()  # refused: it has ended since
         if seen.count and self.variant != "replaced is not recorded":
             items = put(items, seen.first, SKIPPED)
         if self.variant == "cancelled is not waited for":
+            items = tuple(ASKED if k in dict(it.found) and one == LIVE else one for k, one in enumerate(items))
             fired = state._replace(job=moved._replace(holders=((due, 0),)), items=items)
             return self._dispatched(fired, due), Actor(SEND, run=due)
         job = moved._replace(first=due, last=due, count=1)
         return state._replace(job=job, items=put(items, due, BUFFERED)), Actor()
+
+    def _asks(self, state: State, it: Actor) -> Iterator[tuple[State, Actor]]:
+        """Whoever finds that one waits asks the runs that hold the job, one after the other, each on condition that the
+        job is as it was read."""
+        seen = it.seen
+        assert seen is not None
+        if seen.policy != CANCEL_OTHER or not (seen.count or self.variant == "it is asked before the newer one waits"):
+            return
+        if self.variant == "who looks asks nobody to end":
+            return
+        among = it.found[-1:] if self.variant == "of several only the newest is asked to end" else it.found
+        for k, _ in among:
+            ends = {PENDING: ENDED, LIVE: ASKED}.get(state.items[k])
+            if ends is None or not self._may_ask(state, seen):
+                continue
+            after = state._replace(items=put(state.items, k, ends))
+            if not self._is_asked_for(state, k):
+                after = after._replace(broken="cancelled for nobody")
+            others = tuple(one for one in among if one[0] != k)
+            yield after, it._replace(at=ASK, found=others) if others else Actor()
+
+    def _may_ask(self, state: State, seen: Job) -> bool:
+        if self.variant == "who asks does not compare the job":
+            return True
+        if self.variant == "who asks compares next alone":
+            return (state.job.next, state.job.version) == (seen.next, seen.version)
+        return state.job == seen
+
+    @staticmethod
+    def _is_asked_for(state: State, k: int) -> bool:
+        """Whether that run holds the job, and one waits for it."""
+        named = k in dict(state.job.holders) or state.job.held <= k < state.job.next
+        return state.job.policy == CANCEL_OTHER and state.job.count > 0 and named
 
     def _sends(self, state: State, it: Actor) -> tuple[State, Actor]:
         return state._replace(sent=put(state.sent, it.run, value=True)), Actor()
@@ -347,7 +407,8 @@ class _Model:
 
     def _looker(self, state: State, it: Actor) -> Iterator[tuple[State, Actor]]:
         if it.at == IDLE:
-            if state.job.count and self.variant != "nobody looks by timer":
+            before = self.variant == "it is asked before the newer one waits" and state.job.next < self.world.last
+            if (state.job.count or before) and self.variant != "nobody looks by timer":
                 yield self._reads(state, it)
             return
         yield state, Actor()
@@ -355,10 +416,12 @@ class _Model:
             yield self._sends(state, it)
         elif it.at == READ:
             yield self._reads(state, it)
-        elif it.seen is not None and self._is_as_read(state, it.seen):
-            does = self._head(it.seen, it.found)
-            if does:
+        elif it.seen is not None:
+            does = self._head(it.seen, it.found) if it.at == HELD else ""
+            if does and self._is_as_read(state, it.seen):
                 yield self._head_taken(state, it, does)
+            elif not does:
+                yield from self._asks(state, it)
 
     def _replayer(self, state: State, it: Actor) -> Iterator[tuple[State, Actor]]:
         if it.at == IDLE:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.runs_world import World
 from tests.unit.dispatch.test_overlap import EVERY_S, changed_to, expired, job_of, lost, queued, running, waiting
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.jobs.overlap import ALLOW, BUFFER_ONE, SKIP
+from tickwork.core.jobs.overlap import ALLOW, BUFFER_ONE, CANCEL_OTHER, SKIP
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.flows.jobs import changing
 
@@ -36,6 +36,13 @@ buffer_one waiting   waits    waits    skipped_outage,skipped_outage,waits    pa
 buffer_one lost      waits    waits    skipped_outage,skipped_outage,waits    paused  waits
 buffer_one expired   fires    fires    skipped_outage,skipped_outage,fires    paused  fires
 buffer_one buffered  overlap  overlap  skipped_outage,skipped_outage,overlap  paused  overlap
+cancel_other none     fires    fires    skipped_outage,skipped_outage,fires    paused  fires
+cancel_other queued   fires    fires    skipped_outage,skipped_outage,fires    paused  fires
+cancel_other running  waits    waits    skipped_outage,skipped_outage,waits    paused  waits
+cancel_other waiting  fires    fires    skipped_outage,skipped_outage,fires    paused  fires
+cancel_other lost     fires    fires    skipped_outage,skipped_outage,fires    paused  fires
+cancel_other expired  fires    fires    skipped_outage,skipped_outage,fires    paused  fires
+cancel_other buffered waits    waits    skipped_outage,skipped_outage,waits    paused  waits
 """
 
 
@@ -66,7 +73,8 @@ def fate(world: World, key: LedgerKey) -> str:
 @pytest.mark.parametrize(("policy", "holder", "when", "wanted"), cases())
 def test_what_is_due_meets_the_fate_that_the_table_has(policy: str, holder: str, when: str, wanted: str) -> None:
     world = World()
-    other = {ALLOW: SKIP, SKIP: ALLOW, BUFFER_ONE: ALLOW if holder != "buffered" else BUFFER_ONE}[policy]
+    buffering = ALLOW if holder != "buffered" else BUFFER_ONE
+    other = {ALLOW: SKIP, SKIP: ALLOW, BUFFER_ONE: buffering, CANCEL_OTHER: buffering}[policy]
     job_id = held(world, other if when == "changed" else policy, holder)
     if when == "changed" and other != policy:
         changed_to(world, job_id, policy)

@@ -166,6 +166,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         beside=True,
         released_at_ms=9,
         behind="main#0000#30000000|1800000000#shop#x#1800000000",
+        replaced_by="shop:x@2026-12-01T01:00:00Z",
         definition=3,
         defaults=2,
         stands_for=Stands(64, 1_024, "02931"),
@@ -181,6 +182,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
                 "created_by",
                 "cancelled_by",
                 "because",
+                "group",
             )
         },
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tickwork.api.jobs.answers import WaitsFor
 from tickwork.core.errors import WorldError
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.overlap import SKIP
+from tickwork.core.jobs.overlap import CANCEL_OTHER, SKIP
 from tickwork.core.ledger.items import Unreadable
 from tickwork.flows.dispatch.overlapping import Unended, unended_of
 from tickwork.ports import Ports
@@ -37,5 +37,7 @@ def may_be_held_up(ports: Ports, job: Job) -> str | None:
     found = _unended(ports, job)
     if found is None or found.holding.by is None:
         return None
+    if job.overlap == CANCEL_OTHER:
+        return f"{found.holding.by['occurrence']} is cancelled for it, if that has not ended (overlap {job.overlap})"
     becomes = "is skipped" if job.overlap == SKIP else "waits, or is skipped,"
     return f"{becomes} while {found.holding.by['occurrence']} has not ended (overlap {job.overlap})"

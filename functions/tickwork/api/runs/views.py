@@ -65,6 +65,8 @@ def run_view(view: RunView) -> RunShown:
         }
     if run.released_at_ms:
         answer["released_at"] = iso_ms(run.released_at_ms)
+    if run.replaced_by:
+        answer["replaced_by"] = run.replaced_by
     if run.put_off:
         answer["put_off"] = [_put_off(record) for record in run.put_off]
     if run.replays:

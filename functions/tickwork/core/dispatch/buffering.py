@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from tickwork.core.instants import ceil_to_second
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.overlap import OVERLAP, Buffer
+from tickwork.core.jobs.overlap import CANCEL_OTHER, OVERLAP, REPLACED, Buffer
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.kinds import LOOK
+from tickwork.core.ledger.pending import end_buffered
 from tickwork.core.ledger.records import HeldBy, Look
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Absent, Is, Put, Update, Write, any_of
@@ -25,18 +26,28 @@ LOOK_AFTER_MS = 50_000
 within a minute."""
 
 
-def put_behind(job: Job, due: LedgerKey, by: HeldBy | None, now_ms: int) -> tuple[Buffer, tuple[Write, ...]]:
+def put_behind(
+    job: Job, due: LedgerKey, by: HeldBy | None, now_ms: int, retention_s: int
+) -> tuple[Buffer, tuple[Write, ...]]:
     """The buffer of a job with an occurrence more, and what is written for it beside the job: the occurrence waits, the
-    one before it names it. The first has a look at it."""
+    one before it names it, or ends where this one replaces it. The first has a look at it."""
     status = lifecycle.after(lifecycle.PENDING, lifecycle.BUFFER)
     why = {"reason": OVERLAP, "held_by": dict(by or {})}
     waits = Update(TIMERS, due.as_item(), Is("status", lifecycle.PENDING), set={"status": status, **why})
     if job.buffer is None:
         return Buffer(due, due), (waits, look_at(due, now_ms))
+    if job.overlap == CANCEL_OTHER and job.buffer.count == 1:  # more wait only since another policy, and go one by one
+        return Buffer(due, due), (waits, end_replaced(job.buffer.first, due, now_ms, retention_s), look_at(due, now_ms))
     # Of one that was cancelled while it waits, too: it is stepped over when its turn comes, and says who is next.
     known = Is("job_id", job.job_id)
     behind = Update(TIMERS, job.buffer.last.as_item(), known, set={"behind": due.ref})
     return replace(job.buffer, last=due, count=job.buffer.count + 1), (waits, behind)
+
+
+def end_replaced(waiting: LedgerKey, by: LedgerKey, now_ms: int, retention_s: int) -> Update:
+    """End one that waits, for a newer one is to have its place."""
+    end = end_buffered(waiting, lifecycle.SKIP, REPLACED, now_ms, retention_s)
+    return replace(end, set={**end.set, "replaced_by": by.occurrence})
 
 
 def look_at(run: LedgerKey, now_ms: int) -> Put:

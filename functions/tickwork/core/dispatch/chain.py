@@ -14,7 +14,16 @@ from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import ACTIVE, CatchUp, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import UNSTARTED, ended_attributes, following, materialise, planned_with
-from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_FULL, HELD_UP, HOLDERS_MAX, OVERLAP, Holder, Holding
+from tickwork.core.jobs.overlap import (
+    BUFFER_ALL,
+    BUFFER_FULL,
+    CANCEL_OTHER,
+    HELD_UP,
+    OVERLAP,
+    REPLACED,
+    Holder,
+    Holding,
+)
 from tickwork.core.jobs.pauses import LATEST, Pause, is_over, kept_at
 from tickwork.core.jobs.skips import ahead as skips_ahead
 from tickwork.core.jobs.skips import left_out_at
@@ -24,7 +33,7 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import HeldBy, Run
 from tickwork.core.ledger.tables import JOBS, TIMERS
-from tickwork.core.ledger.writes import AllOf, Check, Is, Item, Put, Update, Write, all_of
+from tickwork.core.ledger.writes import AllOf, Is, Item, Put, Update, Write, all_of
 
 OUTAGE_AFTER_MS = 60_000
 """An occurrence later than this was missed in an outage, and the job's catch-up policy decides. Up to here it is
@@ -86,6 +95,8 @@ def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | 
             reason: str | None = left_out.skip_reason
         else:
             reason = _why_skip(job, current, now_ms, shards, is_outage=is_outage)
+            if reason is None and _is_replaced(job, current, now_ms, shards):
+                reason = REPLACED
             if reason is None and _held_up(job, holding) is not None:
                 if is_room(job):
                     break
@@ -116,8 +127,13 @@ def _held_up(job: Job, holding: Holding | None) -> HeldBy | None:
 
 
 def is_room(job: Job) -> bool:
-    """Whether one more may wait until the job is free."""
-    return (job.buffer.count if job.buffer is not None else 0) < job.buffered_max
+    """Whether one more may wait until the job is free. Where a newer one replaces what waits, it may."""
+    return job.overlap == CANCEL_OTHER or (job.buffer.count if job.buffer is not None else 0) < job.buffered_max
+
+
+def _is_replaced(job: Job, due: Next, now_ms: int, shards: int) -> bool:
+    """Whether it would only be cancelled for a newer one that is due already: then it does not start at all."""
+    return job.overlap == CANCEL_OTHER and _has_due_successors(job, due, 1, now_ms, shards)
 
 
 def _is_missed(due: Next, now_ms: int) -> bool:
@@ -190,7 +206,7 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
     changes |= _holders_after(due, step, passed)
     kept_back: tuple[Write, ...] = ()
     if step.buffers:
-        buffer, kept_back = buffering.put_behind(job, due, _held_up(job, step.holding), now_ms)
+        buffer, kept_back = buffering.put_behind(job, due, _held_up(job, step.holding), now_ms, retention_s)
         changes |= overlap.buffered(buffer)
     gone = {"cancelled"} if job.cancelled and not ahead else set()
     gone |= {"skips"} if job.skips and not skips else set()
@@ -201,10 +217,11 @@ def step_writes(job: Job, due: LedgerKey, step: Step, now_ms: int, retention_s: 
         key = job.occurrence_key(due.cell, skipped.at)
         if key == due:
             end = end_pending(key, lifecycle.SKIP, skipped.reason, now_ms, retention_s)
-            writes.append(replace(end, set={**end.set, **_held_by(job, step, skipped)}))
+            writes.append(replace(end, set={**end.set, **_because_of(job, due.cell, step, skipped)}))
         else:
             unborn = lifecycle.after(lifecycle.ABSENT, lifecycle.SKIP)
-            why = ended(key, unborn, skipped.reason, now_ms, retention_s) | _held_by(job, step, skipped)
+            why = ended(key, unborn, skipped.reason, now_ms, retention_s)
+            why |= _because_of(job, due.cell, step, skipped)
             writes.append(Put(TIMERS, Run(key, unborn).to_item() | why, UNSTARTED))
     if step.next is not None:
         writes.append(materialise(job, job.occurrence_key(due.cell, step.next), now_ms))
@@ -219,34 +236,12 @@ def _holders_after(due: LedgerKey, step: Step, passed_ms: int) -> Item:
     return held | overlap.written((Holder(due),) if step.fires else step.holding.holders)
 
 
-def _held_by(job: Job, step: Step, skipped: Skipped) -> Item:
-    """Beside the reason, which run it was that held the job."""
+def _because_of(job: Job, home: str, step: Step, skipped: Skipped) -> Item:
+    """Beside the reason, which run it was that held the job, or has come in its place."""
+    if skipped.reason == REPLACED and step.next is not None:
+        return {"replaced_by": job.occurrence_key(home, step.next).occurrence}
     by = _held_up(job, step.holding)
     return {"held_by": dict(by)} if by is not None and skipped.reason in HELD_UP else {}
-
-
-def take_holder(job: Job, run: Run) -> Write:
-    """What a replay of one of the job's runs writes, or asks, beside the run. Where runs may overlap, that they still
-    may: a change of that either comes after it, and finds the run, or before it. Else the run becomes the one that
-    holds the job, by the same compare-and-set by which the next one would fire. (No run holds it: that was read.)"""
-    unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
-    taken = Holder(run.key, len(run.replays) + 1)
-    if job.may_overlap and (job.holders or job.held_through_ms):
-        return _named_too(job, taken, unmoved)
-    if job.may_overlap:
-        nobody = overlap.as_read((), 0, job.buffer)
-        return Check(JOBS, job.key(), all_of(Is("version", job.version), *nobody))
-    changes = overlap.written((taken,))
-    changes |= {"held_through_ms": job.fired_through_ms} if job.fired_through_ms else {}
-    return Update(JOBS, job.key(), unmoved, set=changes)
-
-
-def _named_too(job: Job, taken: Holder, unmoved: AllOf) -> Update:
-    """It may overlap, perhaps because the platform's defaults say so, and they may say another thing again: what the
-    job knows of its holders does not reach a run that is replayed meanwhile, so that it is named beside them."""
-    others = tuple(one for one in job.holders if one.key != taken.key)
-    gone = ("held_through_ms",) if len(others) >= HOLDERS_MAX and job.held_through_ms else ()  # all are looked for
-    return Update(JOBS, job.key(), unmoved, set=overlap.written((*others, taken)[-HOLDERS_MAX:]), remove=gone)
 
 
 def cancel_next(

@@ -15,7 +15,17 @@ from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import DELETED, Job
-from tickwork.core.jobs.overlap import BUFFER_ALL, BUFFER_NAMES, OVERLAP, WAITED_TOO_LONG, Buffer, Holder, Holding
+from tickwork.core.jobs.overlap import (
+    BUFFER_ALL,
+    BUFFER_NAMES,
+    CANCEL_OTHER,
+    OVERLAP,
+    REPLACED,
+    WAITED_TOO_LONG,
+    Buffer,
+    Holder,
+    Holding,
+)
 from tickwork.core.jobs.pauses import skipping_at
 from tickwork.core.ledger import deadlines, lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
@@ -49,6 +59,8 @@ def head_of(job: Job, run: Run | None, holding: Holding | None, now_ms: int) -> 
         return Head(DROP, lifecycle.SKIP, OVERLAP)
     if why := _too_late(job, run, now_ms):
         return Head(DROP, lifecycle.SKIP, why)
+    if job.overlap == CANCEL_OTHER and job.buffer is not None and job.buffer.count > 1:
+        return Head(DROP, lifecycle.SKIP, REPLACED)
     if holding is not None and holding.by is not None:
         return None
     why = _not_now(job, run, now_ms)
@@ -87,6 +99,8 @@ def head_writes(job: Job, run: Run | None, head: Head, now_ms: int, retention_s:
     writes: list[Write] = [Update(JOBS, job.key(), unmoved, set=changes, remove=remove)]
     if head.does == RELEASE:
         writes.append(_released(job.buffer.first, now_ms))
+    elif head.reason == REPLACED:
+        writes.append(buffering.end_replaced(job.buffer.first, job.buffer.last, now_ms, retention_s))
     elif head.does == DROP:
         writes.append(end_buffered(job.buffer.first, head.event, head.reason, now_ms, retention_s))
     if rest is not None:

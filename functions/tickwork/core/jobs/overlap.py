@@ -21,7 +21,8 @@ from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Condition, Is, Item, Missing
 
 ALLOW, SKIP, BUFFER_ONE, BUFFER_ALL = "allow", "skip", "buffer_one", "buffer_all"
-STRICT = (SKIP, BUFFER_ONE, BUFFER_ALL)
+CANCEL_OTHER = "cancel_other"
+STRICT = (SKIP, BUFFER_ONE, BUFFER_ALL, CANCEL_OTHER)
 """Policies under which runs may not overlap. One that a newer version knows is taken for `allow` by this one: late
 beats lost, and the newer one can tell."""
 
@@ -34,6 +35,8 @@ OVERLAP, BUFFER_FULL, WAITED_TOO_LONG = "overlap", "buffer_full", "waited_too_lo
 """Why an occurrence was skipped, or (the first) waits."""
 HELD_UP = (OVERLAP, BUFFER_FULL)
 """Of these reasons those that were because of another run, which the record names."""
+REPLACED = "replaced"
+"""Under `cancel_other`: a newer one is due. The record names that."""
 
 HOLDERS_MAX = 20
 """Runs that a job names. Of more that have not ended the oldest are named, and the others are looked for again."""
@@ -123,8 +126,13 @@ def holds(item: Mapping[str, Any] | None, now_ms: int) -> bool:
     for beside the others says so itself."""
     if item is None or item["status"] in (*lifecycle.ENDED, lifecycle.BUFFERED) or item.get("beside"):
         return False
-    is_given_up = item["status"] == lifecycle.RUNNING and bool(item.get("cancel_requested"))
-    return not (is_given_up and item["lease_until_ms"] + GIVEN_UP_AFTER_MS < now_ms)
+    is_asked_to_stop = item["status"] == lifecycle.RUNNING and bool(item.get("cancel_requested"))
+    return not (is_asked_to_stop and is_given_up(item["lease_until_ms"], now_ms))
+
+
+def is_given_up(lease_until_ms: int, now_ms: int) -> bool:
+    """Whether nobody holds that lease any more, by any clock."""
+    return lease_until_ms + GIVEN_UP_AFTER_MS < now_ms
 
 
 GIVEN_UP_AFTER_MS = 2_000

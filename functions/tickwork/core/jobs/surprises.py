@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tickwork.core.jobs.definitions import Definition
-from tickwork.core.jobs.overlap import BUFFERED_MAX
+from tickwork.core.jobs.overlap import BUFFERED_MAX, CANCEL_OTHER
 
 
 def warnings_of_policies(job: Definition) -> Iterator[str]:
@@ -26,6 +26,8 @@ def warnings_of_policies(job: Definition) -> Iterator[str]:
         if others
         else "only the oldest of them run"
     )
+    if job.overlap == CANCEL_OTHER:
+        lets, others = "only the newest of them run", 0
     yield (
         f"overlap_skips_missed: catch_up is to run {asked} in an outage, but overlap '{job.overlap}' lets {lets}: the "
         "others are due while one has not ended, and are skipped; say overlap 'allow' to run them all"

@@ -36,6 +36,19 @@ def decide_cancel(run: Run, reason: str, now_ms: int, retention_s: int) -> Verdi
         return None
     if run.lease_until_ms <= now_ms:
         return _cancel_lapsed(run, why, now_ms, retention_s)
+    return _request(run, why)
+
+
+def decide_giving_way(run: Run, why: str, now_ms: int, retention_s: int) -> Verdict | None:
+    """What makes a run give way to another of its job. Of a running one it is only asked, also where its lease has
+    lapsed: then nobody begins it again, and whoever meets it ends it with what it holds. None: it has ended, or was
+    asked."""
+    if run.status == lifecycle.RUNNING:
+        return None if run.cancel_requested else _request(run, why[:REASON_CHARS_MAX])
+    return decide_cancel(run, why, now_ms, retention_s)
+
+
+def _request(run: Run, why: str) -> Verdict:
     status = lifecycle.after(run.status, lifecycle.REQUEST_CANCEL)
     running = all_of(Is("status", run.status), Missing("cancel_requested"))
     request = Update(TIMERS, run.key.as_item(), running, set={"cancel_requested": why})

@@ -25,6 +25,7 @@ from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Committed, Write
 from tickwork.flows.dispatch.fencing import commit_fenced, leave_job, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
+from tickwork.flows.dispatch.giving_way import ask_to_end
 from tickwork.flows.dispatch.overlapping import holding_of
 from tickwork.flows.dispatch.stepping import message_of
 from tickwork.flows.ledger.commit import commit
@@ -64,7 +65,7 @@ def free(
         if job is None or job.buffer is None:
             continue
         # Each is left by itself. Whether a pause keeps it is asked of what is released.
-        takes = [firing.takes(key, job.work, fired, moved=job.version > 1, starts=False) for key in keys]
+        takes = [firing.takes(key, job.work, job.group, fired, moved=job.version > 1, starts=False) for key in keys]
         if not all(takes):
             stuck.add(job_id)
             continue
@@ -99,23 +100,29 @@ def _free(ports: Ports, job: Job, firing: Firing, fired: Fired, messages: list[R
             break
         run = read_run(ports, job.buffer.first)
         planned = _as_planned(ports, job, run)
-        head = _head(ports, planned, run, holding_of(ports, planned))
-        if head is None:
+        holding = holding_of(ports, planned)
+        head = _head(ports, planned, run, holding)
+        if head is None and not ask_to_end(ports, planned, holding, firing, fired):
             break
-        now_ms = ports.clock.now_ms()
-        writes = releasing.head_writes(planned, run, head, now_ms, ports.layout.retention_s)
-        if not firing.keep():
-            raise Fenced
-        if isinstance(commit_fenced(ports, writes, firing, fired), Committed):
-            fired.materialised += _look_in(writes)
-            messages += _told(ports, job, run, head, firing)
-        else:
+        if head is None or not _carry_out(ports, planned, run, head, firing, fired):
             refused += 1
+        else:
+            messages += _told(ports, job, run, head, firing)
         again = read_job_to_plan(ports, job.job_id)
         if again is None:
             break
         job = firing.paused.applied_to(again)
     return job
+
+
+def _carry_out(ports: Ports, job: Job, run: Run | None, head: Head, firing: Firing, fired: Fired) -> bool:
+    writes = releasing.head_writes(job, run, head, ports.clock.now_ms(), ports.layout.retention_s)
+    if not firing.keep():
+        raise Fenced
+    if not isinstance(commit_fenced(ports, writes, firing, fired), Committed):
+        return False
+    fired.materialised += _look_in(writes)
+    return True
 
 
 def _as_planned(ports: Ports, job: Job, run: Run | None) -> Job:

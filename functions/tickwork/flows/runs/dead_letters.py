@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tickwork.core.dispatch import chain
+from tickwork.core.dispatch import retaking
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, ceil_to_second
 from tickwork.core.jobs.definitions import DELETED, Job
@@ -194,7 +194,7 @@ def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Hold
         ports.clock.now_ms(),
         guarded=work.is_guarded or run.hard,
         definition=definition,
-        job=(chain.take_holder(standing, run),) if standing is not None else (),
+        job=(retaking.take_holder(standing, run),) if standing is not None else (),
     )
 
 

@@ -9,30 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tickwork.core.jobs import durations
 from tickwork.core.ledger import kinds, lifecycle
 from tickwork.core.ledger.keys import LedgerKey, is_wait_place
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import JOBS, RESOURCES
+from tickwork.core.ledger.tables import RESOURCES
 from tickwork.core.ledger.work import ORDINARY
-from tickwork.core.ledger.writes import (
-    Below,
-    Committed,
-    Delete,
-    Is,
-    Item,
-    Missing,
-    Refused,
-    Update,
-    Write,
-    all_of,
-    any_of,
-)
+from tickwork.core.ledger.writes import Committed, Delete, Refused, Write
 from tickwork.core.runs import endings
 from tickwork.core.runs.endings import Failure
 from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating, freeing
-from tickwork.flows.ledger import versions
+from tickwork.flows.ledger import lasts, versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.runs import backfilling, waking
@@ -133,17 +120,4 @@ def note_outcome(ports: Ports, key: LedgerKey, status: str, now_ms: int, started
         freeing.free_job(ports, key.job_id)
     if "~" in key.name or key.kind:
         return
-    newer = any_of(Missing("last_scheduled_at_ms"), Below("last_scheduled_at_ms", key.scheduled_at_ms))
-    known = Is("name", key.name)
-    last: Item = {
-        "run_id": key.run_id,
-        "status": status,
-        "scheduled_at_ms": key.scheduled_at_ms,
-        "ended_at_ms": now_ms,
-    }
-    changes: Item = {"last": last, "last_scheduled_at_ms": key.scheduled_at_ms}
-    if isinstance(started_at_ms, int) and started_at_ms:
-        last["took_ms"] = max(0, now_ms - started_at_ms)
-        changes |= durations.noted(started_at_ms, now_ms)
-    result = commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))
-    freeing.free_after(ports, key, result)
+    freeing.free_after(ports, key, lasts.note_last(ports, key, status, now_ms, started_at_ms))
