@@ -229,12 +229,7 @@ class DutyChecks:
             return  # its function was never called: there is none of its name, or its payload does not fit
         outcome, is_whole = one["outcome"], one.get("error_class", "") == duty.error_class
         allowed = {duty.ended_as, "cancelled"} if duty.cancelled_ms else {duty.ended_as}
-        if (
-            duty.was_interrupted
-            and duty.process.kind == "lambda"
-            and _is_out_of_time(one)
-            and "failed" in duty.ended_as
-        ):
+        if duty.was_interrupted and "failed" in duty.ended_as and _is_out_of_time(duty, one):
             return  # what it has raised after it was told that its time was over may come of that
         if duty.ended_as == "interrupted":
             allowed |= {"failed"} if duty.process.kind == "lambda" else set()  # it took longer than its function may
