@@ -142,14 +142,6 @@ def _others_are_skipped_too() -> Sequence[Patch]:
     return [(live, "beyond_team", wrong)]
 
 
-def _what_is_passed_unread_is_forgotten() -> Sequence[Patch]:
-    def wrong(it: Any, shard: int, sk: str) -> str:
-        second, team, _ = sk.split("#", 2)
-        return f"{second}#{team}#~" if team in it.shares.waiting else sk
-
-    return [(live, "beyond_team", wrong)]
-
-
 def _turn_begins_behind_its_page() -> Sequence[Patch]:
     right = sharing._Reader._passed
 
@@ -185,7 +177,6 @@ BUGS = (
     Bug("a turn does not see what it materialises", _next_is_overlooked),
     Bug("a turn goes on in its shard alone", _other_shards_are_skipped),
     Bug("with a team's rest that of the others is skipped", _others_are_skipped_too),
-    Bug("what is passed behind ended ones of a team is not left to it", _what_is_passed_unread_is_forgotten),
     Bug("a turn begins behind its first second", _turn_begins_behind_its_page),
     Bug("what is left of a team is due in no window", _a_teams_rest_waits_for_a_try),
 )

@@ -81,6 +81,8 @@ class Firing:
     send_tries_max: int = SEND_TRIES_MAX
     is_crowd: Callable[[str], bool] = lambda _: False
     """Whether the messages of a team are to say whose they are (core/dispatch/shares)."""
+    has_waited: bool = False
+    """What it fires was held back by a bound: it is late on purpose, and nobody has missed it."""
 
     def takes(self, key: LedgerKey, work: Work, fired: Fired, *, moved: bool = False, starts: bool = True) -> bool:
         """Whether an item of this work may be fired; it is left when whom it needs is held, or when it would start what
