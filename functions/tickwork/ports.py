@@ -217,6 +217,8 @@ class Layout:
     """Jobs that declare side effects must come with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
     """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
+    cell_dispatch_per_s: int = 0
+    """What each cell may dispatch in a second of what is due; 0: as much as it can (F10)."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run."""
     log_one_in: int = 1

@@ -36,6 +36,7 @@ _RANGES = {
     "retention_days": (1, 400),
     "audit_days": (1, 3_650),
     "slice_capacity_per_s": (1, 100_000),
+    "cell_dispatch_per_s": (0, 10_000_000),
     "long_poll_max_s": (1, 20),
     "log_one_in": (1, 10_000),
 }
@@ -70,6 +71,8 @@ class Settings:
     """Jobs with side effects are registered only with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
     """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
+    cell_dispatch_per_s: int = 0
+    """What each cell may dispatch in a second; 0: as much as it can. What is over it waits in the rows of its teams."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
     log_one_in: int = 1
@@ -108,6 +111,7 @@ class Settings:
             push_private=self.push_private,
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
+            cell_dispatch_per_s=self.cell_dispatch_per_s,
             long_poll_max_s=self.long_poll_max_s,
             log_one_in=self.log_one_in,
             others=parse_cells(self.cells, self.cell),
@@ -214,12 +218,13 @@ class Environment:
     key_requests_per_s: int = 50
     """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by this."""
     slice_capacity_per_s: int = 500
+    cell_dispatch_per_s: int = 0
     log_one_in: int = 1
     require_certificates: bool = False
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
     kms_key_arn: str = ""
-    """These six, and `cells`: see `Settings`."""
+    """These seven, and `cells`: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:

@@ -23,7 +23,7 @@ from tickwork.core.dispatch.backlog import minute_of, place, place_of
 from tickwork.core.jobs import scopes
 from tickwork.core.jobs.scopes import Scope, parse_scope
 from tickwork.core.ledger.items import Record, Spelling, spelled
-from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, who_key
+from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, second_in, who_key
 from tickwork.core.ledger.tables import SET_ASIDE
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Absent, AllOf, Delete, Is, Item, Put, Write, all_of
@@ -122,6 +122,13 @@ def extent_of(key: LedgerKey) -> Extent:
 def extent_of_team(key: LedgerKey) -> Extent:
     """Of one item that is left to its team: by minutes from the beginning of its own, by seconds from just before."""
     return Extent(key.fire_second, key.fire_second, minute_of(place(key)), in_time(key)[:-1])
+
+
+def extent_behind(number: int, sk: str) -> Extent:
+    """Of what is left to a team in a second of a shard behind a sort key."""
+    second = second_in(sk)
+    at = in_time_of(second, number, sk)
+    return Extent(second, second, place_of(bucket_of(second), 0, ""), at)
 
 
 def in_time(key: LedgerKey) -> str:
@@ -236,12 +243,12 @@ def served_up_to(row: SetAside, reached: str, now_s: int) -> SetAside:
     return replace(row, place=max(row.place, reached), tries=0, next_try_s=now_s + FIRST_TRY_S)
 
 
-def served_until(row: SetAside, at: str, done: int) -> SetAside:
+def served_until(row: SetAside, at: str, next_s: int) -> SetAside:
     """A team's row after its turns of a window: there is more, and it waits for nothing but a second behind the cursor,
-    which a window has to have."""
+    which a window has to have, and in which it may dispatch something."""
     begin = max(row.begin, parse_in_time(at)[0]) if at else row.begin
     place = place_of(bucket_of(begin), 0, "")
-    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=done + 1)
+    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=next_s)
 
 
 def taking_in(rows: Rows, slice_id: str, left: Mapping[Who, Extent], now_s: int) -> dict[Who, SetAside]:
