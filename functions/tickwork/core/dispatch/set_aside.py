@@ -127,8 +127,7 @@ def extent_of_team(key: LedgerKey) -> Extent:
 def extent_behind(number: int, sk: str) -> Extent:
     """Of what is left to a team in a second of a shard behind a sort key."""
     second = second_in(sk)
-    at = in_time_of(second, number, sk)
-    return Extent(second, second, place_of(bucket_of(second), 0, ""), at)
+    return Extent(second, second, place_of(bucket_of(second), 0, ""), in_time_of(second, number, sk))
 
 
 def in_time(key: LedgerKey) -> str:

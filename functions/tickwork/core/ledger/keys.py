@@ -99,8 +99,7 @@ class LedgerKey:
     @property
     def sk(self) -> str:
         tail = f"#{self.kind}" if self.kind else ""
-        scheduled = second_of(self.scheduled_at_ms)
-        return f"{self.fire_second:010d}#{self.team}#{self.name}#{scheduled:010d}{tail}"
+        return f"{self.fire_second:010d}#{self.team}#{self.name}#{second_of(self.scheduled_at_ms):010d}{tail}"
 
     @property
     def ref(self) -> str:
