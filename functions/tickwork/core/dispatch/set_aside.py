@@ -88,8 +88,7 @@ def scope_of(who: Who) -> Scope | None:
 
 def pool_of(who: Who) -> str:
     """The pool whose items alone a row is about; empty: of all."""
-    scope = scope_of(who)
-    if scope is not None:
+    if (scope := scope_of(who)) is not None:
         return scope.name if scope.kind == scopes.POOL else ""
     return who.name if who.kind == POOL else ""
 
@@ -110,8 +109,7 @@ class Extent:
 
     def reaching(self, until: int, *, moving: bool) -> Extent:
         """It, up to a second; `moving`: shards are re-numbered, and a next occurrence may lie in one before it."""
-        place = minute_of(self.place) if moving else self.place
-        return replace(self, until=max(self.until, until), place=place)
+        return replace(self, until=max(self.until, until), place=minute_of(self.place) if moving else self.place)
 
 
 def extent_of(key: LedgerKey) -> Extent:
@@ -142,8 +140,7 @@ def in_time_of(second: int, number: int, sk: str) -> str:
 
 def parse_in_time(text: str) -> tuple[int, int, str]:
     """(second, shard, sort key) of an instant."""
-    second, number, sk = text.split("#", 2)
-    return int(second), int(number), sk
+    return int((parts := text.split("#", 2))[0]), int(parts[1]), parts[2]
 
 
 def extent_of_range(number: int, first: int, last: int) -> Extent:
@@ -243,8 +240,7 @@ def served_up_to(row: SetAside, reached: str, now_s: int) -> SetAside:
 
 
 def served_until(row: SetAside, at: str, next_s: int) -> SetAside:
-    """A team's row after its turns of a window: there is more, and it waits for nothing but a second behind the cursor,
-    which a window has to have, and in which it may dispatch something."""
+    """A team's row after its turns of a window: there is more. `next_s`: when a window may dispatch something of it."""
     begin = max(row.begin, parse_in_time(at)[0]) if at else row.begin
     place = place_of(bucket_of(begin), 0, "")
     return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=next_s)
