@@ -93,7 +93,7 @@ AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
 SCANNER = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, CHECK),
         JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE, CHECK),
@@ -127,7 +127,7 @@ RECONCILER = Grants(
 )
 PUSHER = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, PUT, UPDATE),
+        TIMERS: (GET, GET_MANY, PUT, UPDATE, CHECK),
         JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LIVE = frozenset({"running", "waiting"})
 _CLOCKS_MS = 2_000
-_STRICT = ("skip", "buffer_one", "buffer_all")
+_STRICT = ("skip", "buffer_one", "buffer_all", "cancel_other")
 _HELD_UP = ("overlap", "buffer_full")
 _USUAL = 100
 _INDEX_BEHIND_MS = 60_000
@@ -40,6 +40,17 @@ class OverlapChecks:
         self._world = world
         self._items: dict[str, dict[str, Item]] = defaultdict(dict)
         self._dispatched: set[str] = set()
+
+    def items_of(self, job_id: str) -> list[Item]:
+        return list(self._items[job_id].values())
+
+    def is_dispatched(self, ref: str) -> bool:
+        return ref in self._dispatched
+
+    def live_of(self, process: Process, job_id: str) -> list[Item]:
+        """The runs of a job that have been dispatched and have not ended."""
+        job = self._world.tables.standing(JOBS, {"job_id": job_id}) or {}
+        return [one for ref, one in self._items[job_id].items() if self._is_live(process, job, ref)]
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction."""
@@ -155,6 +166,7 @@ class OverlapChecks:
         ref, waiting = f"{item['pk']}|{item['sk']}", self._waiting(item["job_id"])
         job = self._world.tables.standing(JOBS, {"job_id": item["job_id"]}) or {}
         room = {"buffer_one": 1, "buffer_all": job.get("buffer_max") or _USUAL}.get(job.get("overlap", ""), 0)
+        room = len(waiting) if job.get("overlap") == "cancel_other" else room  # checks/giving_way
         if len(waiting) > room and self._is_named(job):
             raise Violation("one-waits", f"{process.name} has {ref} wait beside {len(waiting) - 1} others of its job")
         if item.get("reason") != "overlap" or not item.get("held_by"):
