@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.simulator.checks.by_hand import is_by_hand
+from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ledger_key
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
@@ -26,17 +27,34 @@ _LOOKS_MAX = 2
 """Looks in a row that leave a holder unasked: one may have met a change in the middle of it, or a busy store."""
 
 
+_VALUE = (
+    "version",
+    "next_scheduled_at_ms",
+    "holders",
+    "held_through_ms",
+    "buffer_first",
+    "buffer_last",
+    "buffer_count",
+)
+
+
 class GivingWayChecks:
-    """`_left`: of each job, how many looks in a row have moved on and left a run that holds it unasked."""
+    """`_left`: of each job, how many looks in a row have moved on and left a run that holds it unasked; `_moved_ms`:
+    when it, or what became of a run of it, was last another than before."""
 
     def __init__(self, world: World, overlaps: OverlapChecks) -> None:
         self._world, self._overlaps = world, overlaps
         self._left: dict[str, int] = defaultdict(int)
+        self._moved_ms: dict[str, int] = defaultdict(int)
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction, and after the checks on overlap have heard of it."""
         began = 0
         for table, before, after in changes:
+            if after is not None and "job_id" in after and (before or {}).get("status") != after.get("status"):
+                self._moved_ms[after["job_id"]] = self._world.kernel.now_ms
+            if table is JOBS and after is not None and any((before or {}).get(one) != after.get(one) for one in _VALUE):
+                self._moved_ms[after["job_id"]] = self._world.kernel.now_ms
             if table is not TIMERS or after is None:
                 continue
             if "run_ref" in after:
@@ -60,6 +78,8 @@ class GivingWayChecks:
         if now == "skipped" != was and after.get("reason") == "replaced":
             self._check_replaced(process, after)
         job = self._job(after["job_id"])
+        if job.get("status") in ("active", "finished") and now == "skipped" != was and after.get("reason") == "overlap":
+            raise Violation("newest-fires", f"{process.name} skipped {after['sk']}, which is to replace what waits")
         if job and was in ("pending", "waiting") and now == "running" and self._left[after["job_id"]] >= _LOOKS_MAX:
             raise Violation("gives-way", f"{process.name} started {after['sk']}, for which one has waited two looks")
         if job and (was, now) == ("buffered", "pending"):
@@ -87,8 +107,12 @@ class GivingWayChecks:
         if not self._job(job_id):
             raise Violation("gives-way", f"{process.name} had {after['sk']} replaced, which its policy does not")
         found = [one for one in self._overlaps.items_of(job_id) if _occurrence(one) == by]
-        if not found or max(one["scheduled_at_ms"] for one in found) < after["scheduled_at_ms"]:
-            raise Violation("overlap-named", f"{process.name} had {after['sk']} replaced by {by}, no newer one")
+        came_ms = max((int(one["scheduled_at_ms"]) for one in found), default=0)
+        due_ms = max((int(one["sk"][:10]) * SECOND_MS for one in found), default=0)
+        if not after["scheduled_at_ms"] <= came_ms or due_ms > process.latest_ms():
+            raise Violation(
+                "overlap-named", f"{process.name} had {after['sk']} replaced by {by}, no newer one that is due"
+            )
         self._world.seen["item replaced"] += 1
 
     def _looked(self, process: Process, after: Item, before: Item | None, changes: tuple[Change, ...]) -> None:
@@ -101,7 +125,8 @@ class GivingWayChecks:
         live = self._overlaps.live_of(process, job_id) if self._job(job_id) else []
         unasked = [one for one in live if not one.get("cancel_requested")]
         self._left[job_id] = self._left[job_id] + 1 if unasked and self._waiting(job_id) else 0
-        if self._left[job_id] > _LOOKS_MAX:
+        stood_still = self._moved_ms[job_id] < process.began_true_ms
+        if self._left[job_id] > (0 if stood_still else _LOOKS_MAX):
             raise Violation("gives-way", f"{process.name} looks on while {unasked[0]['sk']} goes on unasked")
 
     def _check_one_waits(self, process: Process, changes: tuple[Change, ...]) -> None:
