@@ -10,6 +10,10 @@ bench-cost: $(VENV)/.dev ## What a timer costs, step by step, beside others (TIM
 quota-storm: $(VENV)/.dev $(MINISTACK)/.made ## A storm of creates against a quota over several processes: in virtual time, and a smaller one on the local endpoint
 	TICKWORK_MINISTACK=$(MINISTACK)/bin/python $(BENCH) benchmarks.quotas --local $(ARGS)
 
+.PHONY: bench-fan-out
+bench-fan-out: $(VENV)/.dev ## How fast a fan-out creates its timers, and what it holds in memory (ARGS="--lines 2000000")
+	$(BENCH) benchmarks.fan_out $(ARGS)
+
 .PHONY: bench-price
 bench-price: $(VENV)/.dev ## What a million runs and an idle month cost all in, beside EventBridge Scheduler (docs/price.md)
 	$(BENCH) benchmarks.price

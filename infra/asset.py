@@ -29,7 +29,7 @@ LOCK = ROOT / "requirements" / "lambda.lock"
 RUNTIME = (3, 13)
 SIZE_MB_MAX = 40
 PIP_TIMEOUT_S = 900
-NOT_SHIPPED = ("cli", "client.py", "conformance", "local", "price", "testing", "worker")
+NOT_SHIPPED = ("cli", "client.py", "conformance", "fan_out.py", "local", "price", "testing", "worker")
 """Parts of the package that no function imports, and whose dependencies are not in the lock. `make lint` holds it to
 the imports (`infra/shipped.py`)."""
 _UTILITIES = "aws_lambda_powertools/utilities"

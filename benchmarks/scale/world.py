@@ -182,7 +182,7 @@ class ScaleWorld:
     def _scan(self, process: ScaleProcess, messages: list[Message]) -> None:
         queue = self.queues[TICKS_QUEUE]
         held = {str(message.id): InMessage(str(message.id), message.body) for message in messages}
-        again = set(TickBatch(process.ports, process.side_by_side).serve(held, budget_ms=_BUDGET_MS))
+        again = set(TickBatch(process.ports, process.side_by_side, at_once=True).serve(held, budget_ms=_BUDGET_MS))
         queue.delete([message for message in messages if str(message.id) not in again])
 
     # --- what is measured -------------------------------------------------------------------------------------

@@ -327,6 +327,7 @@ def _cells(stage: _Stage) -> None:
     stage.call("PUT", "/teams/payments/placement", placed)
     stage.call("PUT", "/placement", {"cell": "payments", "lane": "P2", "reason": "bulk in slices of its own"})
     stage.call("GET", "/cells")
+    stage.call("GET", "/contracts:check", team="payments")
     stage.call("DELETE", "/teams/payments/placement")
     stage.call("DELETE", "/placement", lane="P2")
 

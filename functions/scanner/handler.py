@@ -14,7 +14,7 @@ from tickwork.settings import Settings
 
 _settings = Settings.from_environ()
 _signals = PowertoolsSignals("scanner", _settings.prefix)
-_batch = TickBatch(aws_ports(_settings, _signals, hides=True), side_by_side())
+_batch = TickBatch(aws_ports(_settings, _signals, hides=True), side_by_side(), at_once=True)
 
 
 @_signals.published

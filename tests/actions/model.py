@@ -14,6 +14,7 @@ from typing import Final
 
 from tests.actions.world import Body, Held
 from tickwork.core.instants import SECOND_MS, parse_iso
+from tickwork.core.ledger import kinds
 
 TEAM: Final = "shop"
 MARGIN_MS: Final = SECOND_MS
@@ -88,6 +89,8 @@ class Job:
     epoch: int = 0
     is_known: bool = False
     """Whether it was ever registered."""
+    skips: set[int] = field(default_factory=set)
+    """Nominal instants that are left out."""
     lost: set[int] = field(default_factory=set)
     """Marks of payloads that have vanished: whoever sends one again restores it, which is a change."""
     cancelled: dict[str, str] = field(default_factory=dict)
@@ -101,7 +104,7 @@ class Job:
 
     def becomes(self, definition: Definition | None, at_ms: int, version: int | None) -> None:
         if definition is None or self.definition is None:
-            self.pauses, self.resumed_by, self.cancelled = [], "", {}
+            self.pauses, self.resumed_by, self.cancelled, self.skips = [], "", {}, set()
         self.definition, self.version = definition, version
         self.history.append((at_ms, definition))
         self.is_known = True
@@ -122,6 +125,14 @@ class Job:
             since_ms + MARGIN_MS <= at_ms and (not until_ms or at_ms + MARGIN_MS <= until_ms)
             for since_ms, until_ms, _ in self.pauses
         )
+
+    def skip(self, at_ms: int) -> None:
+        self.skips.add(at_ms)
+        self.epoch += 1
+
+    def unskip(self, at_ms: int) -> None:
+        self.skips.discard(at_ms)
+        self.epoch += 1
 
     def open_pause(self, now_ms: int) -> tuple[int, int, str] | None:
         return next((one for one in reversed(self.pauses) if not one[1] or one[1] > now_ms), None)
@@ -177,6 +188,10 @@ class Promises:
         """Runs that nothing may start any more, with why."""
         self.timers: dict[str, Definition] = {}
         """By id."""
+        self.backfills: dict[str, int] = {}
+        """By id, how many runs each is to make."""
+        self.ended_backfills: set[str] = set()
+        """Those whose cancellation was acknowledged."""
         self.forgotten: set[str] = set()
         """Timers whose records have expired."""
         self.seen: dict[str, int] = {}
@@ -226,11 +241,13 @@ class Promises:
         hold(not differs, "what-is-dispatched-is-fixed", f"{body['job_id']} {body['scheduled_at']}: {differs}")
 
     def _first_of_job(self, job: Job, body: Body, now_ms: int) -> None:
-        due_ms = parse_iso(body["scheduled_at"])
-        hold(not job.is_paused_at(due_ms), "a-pause-stops-starts", f"{job.id} {body['scheduled_at']}")
+        due_ms, is_scheduled = parse_iso(body["scheduled_at"]), "kind" not in body
+        if is_scheduled:
+            hold(not job.is_paused_at(due_ms), "a-pause-stops-starts", f"{job.id} {body['scheduled_at']}")
+            hold(due_ms not in job.skips, "a-skip-stops-its-run", f"{job.id} {body['scheduled_at']}")
         in_force = job.definitions_in(min(due_ms, now_ms), now_ms)
         hold(in_force, "deleted-stays", f"{job.id} {body['scheduled_at']}")
-        if job.is_unsettled or self.killed_ms >= parse_iso(body["fire_at"]):
+        if not is_scheduled or job.is_unsettled or self.killed_ms >= parse_iso(body["fire_at"]):
             return  # decided in time, by a process that died before it had sent it
         lateness = [self.definitions[mark].max_lateness_s for mark in in_force]
         if all(lateness):
@@ -244,6 +261,7 @@ class Promises:
         job_id, told = str(held.told["job_id"]), held.told
         why = self.why_stopped(held.run_id, job_id)
         hold(not why, "cancelled-stays", f"{job_id} {told['scheduled_at']}: {why}")
+        hold(not self._is_of_ended(held), "cancelled-stays", f"{held.ref} of a cancelled backfill")
         run = self.runs.get(held.run_id)
         hold(run is not None, "dispatched-before-started", job_id)
         assert run is not None
@@ -260,6 +278,12 @@ class Promises:
             f"{job_id}: {shown} of {definition}",
         )
         self._when_known(lambda: self._right_definition(job_id, run, definition))
+
+    def _is_of_ended(self, held: Held) -> bool:
+        """Whether it is a first start of a backfill that was cancelled."""
+        _, is_one, unique = held.ref.partition(f"#{kinds.BACKFILL}.")
+        backfill_id = f"{held.told['job_id']}~{unique.partition('.')[0]}"
+        return bool(is_one) and backfill_id in self.ended_backfills and not self.runs[held.run_id].attempts
 
     def _right_definition(self, job_id: str, run: Occurrence, definition: Definition) -> None:
         if job_id in self.timers:

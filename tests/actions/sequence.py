@@ -18,6 +18,7 @@ from tests.actions.workers import Workers
 from tests.actions.world import Kill, World
 from tests.scenarios.stage import NOW_MS, Killed
 from tickwork.core.instants import SECOND_MS
+from tickwork.core.ledger import kinds
 
 STEPS: Final = 80
 CLIENTS: Final = ("ann", "bob", "cyd")
@@ -132,6 +133,7 @@ class Sequence:
         meanwhile = (self.rng.randint(1, 6), self._meanwhile) if self.rng.random() < 0.1 else None
         ask.tries += 1
         ask.look()
+        ask.sent_ms = self.world.at_ms
         is_repeat = ask.is_untouched()
         if ask.job is not None and not is_repeat:
             self._look_back(ask.job)
@@ -203,7 +205,7 @@ class Sequence:
                 if job.definition is not None:
                     self.world.must("DELETE", f"/jobs/{job.id}")
                     job.becomes(None, self.world.at_ms, None)
-        self.world.go(QUIET_S, self.workers.work_off)
+        self._work_off()
         self.world.assert_chains_unbroken()
         due_ms = self.world.at_ms - QUIET_S * SECOND_MS
         for run in self.world.runs():
@@ -216,6 +218,26 @@ class Sequence:
             if job.definition is not None:
                 shown = self.world.must("GET", f"/jobs/{job.id}")
                 hold(asks.shows(shown, job.definition), "a-change-is-shown", shown)
+
+    def _work_off(self) -> None:
+        """Whatever there is ends well, backfills that stand still too."""
+        for backfill_id in self.promises.backfills:
+            self.world.ask("POST", f"/backfills/{backfill_id}/resume", {})
+        self.world.go(QUIET_S, self.workers.work_off)
+        for backfill_id, matched in self.promises.backfills.items():
+            self._has_run_what_it_counted(backfill_id, matched)
+
+    def _has_run_what_it_counted(self, backfill_id: str, matched: int) -> None:
+        """Each instant of its list once, unless it was stopped."""
+        shown = self.world.must("GET", f"/backfills/{backfill_id}")
+        job_id, _, unique = backfill_id.rpartition("~")
+        made = [run.key for run in self.world.runs() if f"#{kinds.BACKFILL}.{unique}" in run.key.ref]
+        made = [key for key in made if key.job_id == job_id]
+        hold(len({key.scheduled_at_ms for key in made}) == len(made), "a-backfill-runs-each-once", f"{shown} {made}")
+        hold(shown["status"] in ("finished", "cancelled"), "a-backfill-ends", shown)
+        hold(shown["running"] == 0, "a-backfill-ends", shown)
+        wanted = matched if shown["status"] == "finished" else shown["launched"]
+        hold(len(made) == wanted, "a-backfill-runs-what-it-counted", f"{shown} has made {len(made)} of {matched}")
 
     def _ended_well(self, timer_id: str, shown: Any) -> None:
         hold(shown["status"] in ("succeeded", "dead", "cancelled"), "no-lost-timer", shown)

@@ -15,7 +15,10 @@ from tests.blind.run import ROOT, Bug
 PUT_BACK = [Bug(**entry) for entry in json.loads((Path(__file__).parent / "put_back.json").read_text())]
 SAMPLE = 150
 PER_TEST = 25
-MET = ("POST", "PATCH", "DELETE", "take", "succeed", "fail", "vanish", "preview", "list", "standstill", "killed_window")
+MET = (
+    "POST", "PATCH", "DELETE", "take", "succeed", "fail", "vanish", "preview", "list", "standstill", "killed_window",
+    "run_now", "backfill",
+)  # fmt: skip
 """What every sample has to have in it: sequences in which nothing happens show nothing."""
 
 

@@ -30,7 +30,8 @@ class Preview:
 
     def check(self, world: World, until_ms: int) -> None:
         """Of what was due since then, and up to an instant up to which all was served."""
-        runs = _runs_of(world, self.job)
+        every = _runs_of(world, self.job)
+        runs = [one for one in every if "kind" not in one]
         lateness = self.job.history[-1][1].max_lateness_s if self.job.history[-1][1] else 0
         for row in self.rows:
             due_ms = parse_iso(row["scheduled_at"])
@@ -47,7 +48,7 @@ class Preview:
                 hold(is_skipped, "preview-is-what-happens", what)
             else:
                 is_late = bool(lateness) and all(one["reason"] == "too_late" for one in found)
-                is_held = all(_was_held(one, runs) for one in found)
+                is_held = all(_was_held(one, every) for one in found)
                 hold(not is_skipped or is_late or is_held, "preview-is-what-happens", what)
         self._nothing_else(runs, until_ms)
 

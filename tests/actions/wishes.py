@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from tests.actions import asks, asks_of_runs, watching
+from tests.actions import asks, asks_by_hand, asks_of_runs, watching
 from tests.actions.asks import Ask
 from tests.actions.asks_of_runs import WantedTimer
 from tests.actions.model import TEAM, Definition, Job, Promises, hold
@@ -124,7 +124,7 @@ class Wishes:
             return None
         named = {"job_id": job.id, "scheduled_at": coming["scheduled_at"]}
         runs = self._world.must("GET", f"/jobs/{job.id}/runs", limit="50")["runs"]
-        run = next(one for one in runs if one["scheduled_at"] == coming["scheduled_at"])
+        run = next(one for one in runs if one["scheduled_at"] == coming["scheduled_at"] and "kind" not in one)
         return asks_of_runs.cancel_run(self._promises, run, named, lambda: self._read_again(run, by="scheduled_at"))
 
     def _cancel_any(self, _: Client, __: Job) -> Ask | None:
@@ -141,6 +141,37 @@ class Wishes:
         run = self._rng.choice(dead)
         return asks_of_runs.replay(self._promises, run, lambda: self._read_again(run))
 
+    def _skip(self, _: Client, job: Job) -> Ask | None:
+        found = watching.preview(self._world, job) if job.definition is not None and not job.is_unsettled else None
+        ahead = asks_by_hand.coming(found.rows, self._world.at_ms) if found is not None else []
+        return asks_by_hand.skip_one(job, self._rng.choice(ahead)) if ahead else None
+
+    def _unskip(self, _: Client, job: Job) -> Ask | None:
+        return asks_by_hand.unskip_one(job, self._rng.choice(sorted(job.skips))) if job.skips else None
+
+    def _run_now(self, _: Client, job: Job) -> Ask | None:
+        self._keys += 1
+        live = [run.key.ref for run in self._world.runs() if run.key.job_id == job.id and not run.ended]
+        return asks_by_hand.run_now(self._promises, job, f"run-{self._keys}", live)
+
+    def _backfill(self, _: Client, job: Job) -> Ask | None:
+        self._keys += 1
+        until_ms = self._world.at_ms // SECOND_MS * SECOND_MS
+        since_ms = until_ms - self._rng.randint(1, 60) * SECOND_MS
+        more: Body = {
+            "outcomes": self._rng.choice(("none", "failed", "all")),
+            "concurrency": self._rng.randint(1, 3),
+            "order": self._rng.choice(("oldest_first", "newest_first")),
+            "client_key": f"backfill-{self._keys}",
+        }
+        return asks_by_hand.backfill(self._promises, job, since_ms, until_ms, more)
+
+    def _set_backfill(self, _: Client, __: Job) -> Ask | None:
+        if not self._promises.backfills:
+            return None
+        named = self._rng.choice(sorted(self._promises.backfills))
+        return asks_by_hand.set_backfill(self._promises, named, self._rng.choice(("pause", "resume", "cancel")))
+
     def _read_again(self, run: Body, by: str = "ref") -> None:
         """The run as it stands now. Of several items of one instant the one that counts."""
         answer = self._world.ask("GET", f"/jobs/{run['job_id']}/runs", limit="200")
@@ -148,7 +179,7 @@ class Wishes:
             run["status"] = "forgotten"
             return
         runs = answer.body["runs"]
-        found = [one for one in runs if one[by] == run[by]]
+        found = [one for one in runs if one[by] == run[by] and one.get("kind") == run.get("kind")]
         live = [one for one in found if one["status"] != "cancelled"]
         run.update(next(iter(live or found), run))
 
@@ -197,14 +228,15 @@ class Wishes:
             key = {"payload_id": lost["payload_id"]}
             self._world.store.commit([Delete(PAYLOADS, key, Anyway("it vanishes"))])
             job = self._promises.job_of(str(lost["payload_id"]).partition("#")[0])
-            if job is not None:
-                job.lost.add(json.loads(lost["payload"])["mark"])
+            payload = json.loads(lost["payload"])
+            if job is not None and isinstance(payload, dict):  # and no page of a backfill's list
+                job.lost.add(payload["mark"])
                 job.epoch += 1
             self._note(f"lose {lost['payload_id']}")
 
     def _forget(self, _: Client, __: Job) -> None:
         """The record of a timer that has ended expires; its client key lives on."""
-        ended = [run for run in self._world.runs() if run.ended and not run.is_recurring]
+        ended = [run for run in self._world.runs() if run.ended and not run.is_of_job]
         if ended:
             key = self._rng.choice(ended).key
             self._world.store.commit([Delete(TIMERS, key.as_item(), Anyway("it expires"))])
@@ -240,6 +272,11 @@ _WISHES: Final[tuple[_Wish, ...]] = (
     *(Wishes._replay,) * 2,
     *(Wishes._preview,) * 4,
     *(Wishes._list,) * 4,
+    *(Wishes._skip,) * 2,
+    Wishes._unskip,
+    *(Wishes._run_now,) * 2,
+    *(Wishes._backfill,) * 2,
+    *(Wishes._set_backfill,) * 2,
     Wishes._twice,
     Wishes._lose,
     Wishes._forget,

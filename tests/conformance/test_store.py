@@ -23,10 +23,12 @@ from tickwork.core.ledger.keys import ALL_WHO, versions_reaching
 from tickwork.core.ledger.tables import (
     AUDIT,
     BAD_ENDS,
+    BY_GROUP,
     BY_JOB,
     BY_TEAM,
     JOB_VERSIONS,
     JOBS,
+    JOBS_BY_GROUP,
     LEASES,
     PAYLOADS,
     SET_ASIDE,
@@ -309,6 +311,23 @@ def test_an_index_finds_keys_in_either_order_and_pages(store: Store) -> None:
     assert ([key["scheduled_at_ms"] for key in rest], position) == ([1_000, 0], None)
     up, _ = store.query_index(TIMERS, BY_JOB, "pay:nightly", limit=9, after=None, descending=False)
     assert [(key["pk"], key["sk"]) for key in up] == [(f"p{n}", "s") for n in range(5)]
+
+
+def test_an_index_of_labels_has_what_bears_one_and_loses_what_does_not_any_more(store: Store) -> None:
+    for number, group in enumerate(("pay#night#0", "pay#night#0", "pay#day#0", None)):
+        marks = {} if group is None else {"grouped": group}
+        item = {"pk": "main#0000#00000001", "sk": f"000000006{number}#pay#t#0", "scheduled_at_ms": 60_000 + number}
+        store.commit([Put(TIMERS, item | marks, Absent())])
+    found, _ = store.query_index(
+        TIMERS, BY_GROUP, "pay#night#0", limit=9, after=None, descending=False, between=(60_000, 99_000)
+    )
+    assert [one["scheduled_at_ms"] for one in found] == [60_000, 60_001]
+    job = {"job_id": "pay:nightly", "team": "pay", "grouped": "pay#night", "version": 1}
+    store.commit([Put(JOBS, job, Absent())])
+    listed, _ = store.query_index(JOBS, JOBS_BY_GROUP, "pay#night", limit=9, after=None, descending=False)
+    assert [one["job_id"] for one in listed] == ["pay:nightly"]
+    store.commit([Update(JOBS, {"job_id": "pay:nightly"}, Is("version", 1), set={"version": 2}, remove=("grouped",))])
+    assert store.query_index(JOBS, JOBS_BY_GROUP, "pay#night", limit=9, after=None, descending=False) == ([], None)
 
 
 def test_an_index_is_read_between_two_numbers_in_either_order(store: Store) -> None:

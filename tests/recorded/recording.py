@@ -58,7 +58,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 19
+VERSION = 21
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -203,6 +203,9 @@ def _jobs(world: World) -> None:
     weekly = {"rrule": "FREQ=WEEKLY", "start": "2026-11-01T00:00:00Z"}
     union = {"any_of": [{"cron": "0 1 * * *", "zone": "UTC"}, weekly]}
     everything = {"tolerance_s": 120, "catch_up": CatchUp("last", 3, 7200), "exact_reason": "a bank opens then"}
+    everything |= {"owner": "ann", "runbook": "https://wiki.example.org/full", "description": "the whole day's books"}
+    everything |= {"tags": ("books", "compliance"), "pager_route": "https://hooks.example.org/shop"}
+    everything |= {"dead_man_switch": "on", "max_silence_s": 90_000, "min_duration_s": 5}
     for new in (
         _new(world, "plain", every_hour, Work("default", "job")),
         _new(world, "full", cron, FULL, **everything),
@@ -220,6 +223,7 @@ def _jobs(world: World) -> None:
         ),
         _new(world, "freed", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
         _new(world, "parked", every_hour, Work("default", "job")),
+        _new(world, "kept", every_hour, Work("default", "job")),
     ):
         registering.create_job(world.ports, new)
     faster = _new(world, "daily", {"rate": "2 hours"}, Work("default", "job", max_duration_s=60))
@@ -228,6 +232,7 @@ def _jobs(world: World) -> None:
     world.after(5)
     changing.resume_job(world.ports, "shop:plain", "ops")
     changing.pause_job(world.ports, "shop:plain", "ops", "again", world.clock.at_ms + 7_200_000)
+    changing.pause_job(world.ports, "shop:kept", "ops", "the bank moves", at_resume="latest")
     registering.delete_job(world.ports, "shop:gone")
     for hours in (20, 21):
         coming = registering.get_job(world.ports, "shop:plain").created_at_ms + hours * 3_600_000

@@ -107,6 +107,26 @@ def test_a_teams_backlog_lasts_no_longer_than_without_the_others() -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_turns_go_on_with_the_next_second_whatever_else_is_due() -> None:
+    """A herd alone has no tick but the one that each of its windows leaves: it comes as soon as it can be of use."""
+    stage = a_stage(shards=1)
+    a_herd(stage, 3_000)
+    stage.at_ms = DUE_MS
+    scans = 0
+    while stage.next_tick_ms() is not None:
+        scanner = stage.process()
+        scanner.latency_ms = CALL_MS
+        began = stage.second
+        stage.scan(scanner)
+        scans += 1
+        if rows(stage):
+            assert stage.second > began, "else the next window had to wait for its second"
+            assert (stage.next_tick_ms() or 0) <= stage.at_ms
+    assert 2 < scans < 12, "one window wakes the next, and each gets on"
+    assert len({str(body["ref"]) for body in stage.bodies()}) == 3_000
+
+
+@pytest.mark.usefixtures("small")
 def test_a_teams_order_is_kept_and_newer_work_waits_behind_its_row() -> None:
     stage = a_stage(shards=3)
     for n in range(8):

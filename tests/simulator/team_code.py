@@ -98,6 +98,7 @@ def _job(world: World, ctx: Context, ends_ms: int) -> None:
         world.seen["real job ended without its lease"] += 1
         return
     except Interrupted:
+        world.checks.duties.is_interrupted((ctx.run_id, ctx.token))
         if not is_deaf:
             raise
         world.seen["real job went on"] += 1

@@ -32,16 +32,22 @@ def make_world(layout: Layout = LAYOUT) -> tuple[Ports, MemoryStore]:
     return fake_ports(tables, layout), tables
 
 
-def create_timer(ports: Ports, in_s: int, client_key: str | None = None) -> Run:
+def create_timer(ports: Ports, in_s: int, client_key: str | None = None, group: str = "") -> Run:
     fire_at_ms = ports.clock.now_ms() + in_s * 1000
-    return timers.create_timers(ports, [NewTimer("pay", fire_at_ms, WORK, client_key, "content")])[0].run
+    return timers.create_timers(ports, [NewTimer("pay", fire_at_ms, WORK, client_key, "content", group=group)])[0].run
 
 
 def create_job(
-    ports: Ports, spec: dict[str, Any], *, name: str = "nightly", catch_up: CatchUp | None = None, tolerance_s: int = 0
+    ports: Ports,
+    spec: dict[str, Any],
+    *,
+    name: str = "nightly",
+    catch_up: CatchUp | None = None,
+    tolerance_s: int = 0,
+    group: str = "",
 ) -> Job:
     schedule = parse_schedule(spec, now_ms=ports.clock.now_ms(), job_id=f"pay:{name}").spec
-    new = NewJob("pay", name, schedule, WORK, tolerance_s, catch_up or CatchUp(), "content")
+    new = NewJob("pay", name, schedule, WORK, tolerance_s, catch_up or CatchUp(), "content", group=group)
     return registering.create_job(ports, new)[0]
 
 

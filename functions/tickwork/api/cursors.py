@@ -14,6 +14,7 @@ from tickwork.core.ids import split_job_id
 from tickwork.core.instants import LATEST_INSTANT_MS, SECOND_MS, iso_ms
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.tables import SORT_KEY_BYTES_MAX
+from tickwork.flows.audit.group_lists import MemberPlace
 from tickwork.flows.audit.history import EndsOf, Place
 from tickwork.flows.ledger.bad_ends import EndPlace
 from tickwork.flows.ledger.minutes import Spot
@@ -116,6 +117,21 @@ def after_place(cursor: str | None) -> Place | None:
     if kind != "teams":
         raise not_a_cursor()
     return EndsOf(from_cursor(cursor, str, str)[1], "")
+
+
+def to_member(place: MemberPlace | None) -> str | None:
+    """The cursor of a list of a group's timers."""
+    return None if place is None else to_cursor(["member", place.due_ms, place.spread, place.pk, place.sk])
+
+
+def after_member(cursor: str | None) -> MemberPlace | None:
+    """The place of such a cursor."""
+    if cursor is None:
+        return None
+    word, due_ms, spread, pk, sk = from_cursor(cursor, str, int, int, str, str)
+    if word != "member" or _key_of(pk, sk).scheduled_at_ms != due_ms:
+        raise not_a_cursor()
+    return MemberPlace(due_ms, spread, pk, sk)
 
 
 def _kind_of(cursor: str) -> str:

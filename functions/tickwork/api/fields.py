@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from tickwork.core.errors import InvalidField
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import parse_iso
+from tickwork.core.ledger.groups import NAME
 from tickwork.core.runs.attempts import LEASE_S_MAX, LEASE_S_MIN
 
 BULK_MAX = 100
@@ -29,7 +30,10 @@ type Text = Annotated[str, Field(min_length=1, max_length=256)]
 type Ref = Annotated[str, Field(min_length=1, max_length=400)]
 type Receipt = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,63}:[\x21-\x7e]{1,2000}$")]
 type ErrorClass = Annotated[str, Field(min_length=1, max_length=80)]
+type GroupName = Annotated[str, Field(pattern=NAME)]
+"""The label of a group of a team's jobs and timers."""
 type Token = Annotated[int, Field(ge=1, le=10**9)]
+type Tag = Annotated[str, Field(max_length=40, pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 type LeaseS = Annotated[int, Field(ge=LEASE_S_MIN, le=LEASE_S_MAX)]
 
 

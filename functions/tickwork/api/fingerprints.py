@@ -19,7 +19,7 @@ from tickwork.core.errors import BadSchedule
 from tickwork.core.schedule import meaning_of
 from tickwork.core.spelling import canonical
 
-_SETS = ("side_effects", "secret_fields", "no_retry_on", "retry_on")
+_SETS = ("side_effects", "secret_fields", "no_retry_on", "retry_on", "tags")
 """Lists whose order says nothing."""
 
 

@@ -124,6 +124,7 @@ MATRIX: Mapping[str, Grant] = {
     "publish_defaults": Grant(PLATFORM, Place("nowhere")),
     "plan_defaults": Grant(PLATFORM, Place("nowhere")),
     "roll_out_defaults": Grant(PLATFORM, Place("nowhere")),
+    "check_contracts": Grant(READERS, _QUERY),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

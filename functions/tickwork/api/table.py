@@ -13,8 +13,8 @@ from tickwork.api.calendars import routes as calendars
 from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.defaults import routes as defaults
+from tickwork.api.jobs import deleting, pausing, running, skipping
 from tickwork.api.jobs import routes as jobs
-from tickwork.api.jobs import running, skipping
 from tickwork.api.keys import routes as keys
 from tickwork.api.pauses import routes as pauses
 from tickwork.api.pools import routes as pools
@@ -23,10 +23,11 @@ from tickwork.api.runs import routes as runs
 from tickwork.api.teams import routes as teams
 from tickwork.api.timers import routes as timers
 from tickwork.api.wall import covered
+from tickwork.api.watch import routes as watch
 from tickwork.api.workers import routes as workers
 
 CHAPTERS: dict[str, Table] = {
-    "jobs": (*jobs.ROUTES, *running.ROUTES, *skipping.ROUTES),
+    "jobs": (*jobs.ROUTES, *deleting.ROUTES, *pausing.ROUTES, *running.ROUTES, *skipping.ROUTES),
     "backfills": backfills.ROUTES,
     "timers": timers.ROUTES,
     "calendars": calendars.ROUTES,
@@ -40,6 +41,7 @@ CHAPTERS: dict[str, Table] = {
     "pauses": pauses.ROUTES,
     "cells": cells.ROUTES,
     "defaults": defaults.ROUTES,
+    "accountability": watch.ROUTES,
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

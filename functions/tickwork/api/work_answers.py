@@ -42,6 +42,8 @@ class WorkShown(TypedDict):
     """What is done, by whom, and how. Policies and limits that say nothing are left out."""
 
     target: NotRequired[TargetShown]
+    group: NotRequired[str]
+    """The label that it bears among its team's jobs and timers."""
     lane: NotRequired[str]
     """`P0` or `P2`; where it is not shown, `P1`."""
     lease_s: NotRequired[int]

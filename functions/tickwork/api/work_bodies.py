@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import Body, ErrorClass, LeaseS, Text
+from tickwork.api.fields import Body, ErrorClass, GroupName, LeaseS, Text
 from tickwork.core.ledger.deadlines import START_WITHIN_S_MAX
 from tickwork.core.ledger.lanes import P1
 from tickwork.core.runs.push_targets import URL_CHARS_MAX
@@ -82,6 +82,8 @@ class WorkIn(Body):
     team: Text
     target: TargetIn
     payload: Any = Field(default=None, repr=False)
+    group: GroupName | None = None
+    """A label of the team's, by which jobs and timers are listed and paused together."""
     lane: Literal["P0", "P1", "P2"] = "P1"
     """`P0`, transactional: workers take it first. `P1`, standard. `P2`, bulk: it holds up neither. The pool has to have
     a queue for the lane."""

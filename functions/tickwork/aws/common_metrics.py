@@ -59,6 +59,7 @@ TOGETHER: dict[str, frozenset[str]] = {
             "runs.expired_total",
             "runs.overlong_total",
             "push.breaker_opened_total",
+            "watch.not_told_total",
         }
     ),
 }

@@ -51,6 +51,7 @@ _WORK = (
     click.option(
         "--secret-field", "secret_fields", multiple=True, metavar="PATH", help="Shown to nobody; may be repeated."
     ),
+    click.option("--group", help="A label, to list and pause it by with others."),
     click.option("--lane", type=click.Choice(LANES), help="P0 goes first, P2 holds up nobody [P1]."),
     click.option("--lease", "lease_s", type=int, help="Seconds a worker may go without a heartbeat [60]."),
     click.option("--max-duration", "max_duration_s", type=int, help="Seconds one attempt may take [no bound]."),
@@ -99,15 +100,29 @@ _JOB = (
 )
 
 
+_CONTRACT = (
+    click.option("--owner", metavar="WHO", help="Who answers for the job [its team's contact]."),
+    click.option("--pager-route", metavar="ADDRESS", help="Of its team's routes the one that is paged first."),
+    click.option("--runbook", metavar="WHERE", help="What to do when it fails [its team's]."),
+    click.option("--description", help="What it is for."),
+    click.option("--tag", "tags", multiple=True, help="Such as compliance or financial; may be repeated."),
+    click.option("--dead-man-switch", type=click.Choice(("on", "off")), help="Tell when it is silent for too long."),
+    click.option("--max-silence", "max_silence_s", type=int, help="Seconds without a success [by its schedule]."),
+    click.option("--min-duration", "min_duration_s", type=int, help="A success in fewer seconds is told."),
+)
+
+
 _PLAIN_FIELDS = (
-    *("lane", "lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
+    *("group", "lane", "lease_s", "max_duration_s", "start_within_s", "idempotency_class"),
     *("tolerance_s", "exact_reason", "overlap", "buffer_max", "buffer_age_s", "defaults_version"),
+    *("owner", "pager_route", "runbook", "description", "tags"),
+    *("dead_man_switch", "max_silence_s", "min_duration_s"),
 )
 
 
 def with_definition_options[Command: Callable[..., None]](command: Command) -> Command:
     """The options that say what a job is."""
-    for option in reversed((*_SCHEDULE, *_TARGET, *_WORK, *_JOB)):
+    for option in reversed((*_SCHEDULE, *_TARGET, *_WORK, *_JOB, *_CONTRACT)):
         command = option(command)
     return command
 

@@ -11,29 +11,43 @@ from tickwork.cli.job_facts import show_job
 from tickwork.cli.output import say, show_json, with_api_options
 from tickwork.client import ApiClient, path_of
 
+_AT_RESUME = click.Choice(("skip", "latest", "all"))
+
 
 @click.command("pause")
 @click.argument("job_id", metavar="TEAM:NAME")
 @click.option("--by", help="A note, behind the caller whom the credential proves.")
 @click.option("--reason", required=True, help="Why; each occurrence that is skipped shows it.")
 @click.option("--until", help="When it goes on by itself, such as 2026-12-01T06:00:00Z [when it is resumed].")
+@click.option(
+    "--at-resume", type=_AT_RESUME, default="skip", show_default=True,
+    help="What becomes of what is due meanwhile: it is skipped; or it waits, and the newest runs then, or all.",
+)  # fmt: skip
 @with_api_options
-def pause(job_id: str, api: str | None, as_json: bool, by: str | None, reason: str, until: str | None) -> None:
-    """Skip a job's occurrences from now on. Runs that were dispatched before go on."""
+def pause(
+    job_id: str, api: str | None, as_json: bool, by: str | None, reason: str, until: str | None, at_resume: str
+) -> None:
+    """Skip a job's occurrences from now on, or keep them for then. Runs that were dispatched before go on."""
     body = {"reason": reason} | ({"by": by} if by else {}) | ({"until": until} if until else {})
+    body |= {"at_resume": at_resume} if at_resume != "skip" else {}
     show_job(ApiClient(api).post(path_of("jobs", job_id, "pause"), body), as_json)
 
 
 @click.command("resume")
 @click.argument("job_id", metavar="TEAM:NAME")
 @click.option("--by", help="A note, behind the caller whom the credential proves.")
+@click.option("--at-resume", type=_AT_RESUME, help="What becomes of what has waited [as the pause says].")
 @with_api_options
-def resume(job_id: str, api: str | None, as_json: bool, by: str | None) -> None:
-    """Let a paused job run again from now on. Again is a no-op."""
-    job = ApiClient(api).post(path_of("jobs", job_id, "resume"), {"by": by} if by else {})
+def resume(job_id: str, api: str | None, as_json: bool, by: str | None, at_resume: str | None) -> None:
+    """Let a paused job run again from now on, and say what that starts. Again is a no-op."""
+    body = ({"by": by} if by else {}) | ({"at_resume": at_resume} if at_resume else {})
+    job = ApiClient(api).post(path_of("jobs", job_id, "resume"), body)
     if not job["changed"]:
         who = f": {job['resumed']['by']} resumed it at {job['resumed']['at']}" if job["resumed"] else ""
         say(f"{job_id} was not paused{who}", err=True)
+    elif "starts" in job:
+        starts = job["starts"]
+        say(f"{'at least ' if starts['at_least'] else ''}{starts['count']} that have waited start now", err=True)
     show_job(job, as_json)
 
 

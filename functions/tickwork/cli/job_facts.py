@@ -23,9 +23,16 @@ def show_job(job: dict[str, Any], as_json: bool) -> None:
         "retries": f"{job['retry_policy']['max_attempts']} attempts",
         "version": job["version"],
     }
+    facts |= {name: job[name] for name in ("owner", "pager_route", "runbook", "description") if name in job}
+    if "tags" in job:
+        facts["tags"] = ", ".join(job["tags"])
+    if "dead_man_switch" in job or "max_silence_s" in job:
+        silence = f"{job['max_silence_s']} s" if "max_silence_s" in job else "as its schedule allows"
+        facts["dead man's switch"] = f"{job.get('dead_man_switch', 'on')}, silent for {silence}"
     if job["status"] == "paused":
         pause = job["pauses"][-1]
         facts["paused"] = f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'})"
+        facts["paused"] += f"; what is due waits ({pause['at_resume']})" if "at_resume" in pause else ""
     skips = [one for one in job.get("skips", ()) if "undone_by" not in one]
     if skips:
         facts["skips"] = "; ".join(f"{one['scheduled_at']} by {one['by']}: {one['reason']}" for one in skips)

@@ -123,10 +123,11 @@ def _content(file: IO[str] | None) -> dict[str, Any]:
 
 @jobs_group.command("list")
 @click.option("--team", required=True)
+@click.option("--group", help="Those that bear this label.")
 @with_api_options
-def list_(team: str, api: str | None, as_json: bool) -> None:
+def list_(team: str, group: str | None, api: str | None, as_json: bool) -> None:
     """A team's jobs."""
-    jobs = ApiClient(api).get_all("/jobs", "jobs", team=team)
+    jobs = ApiClient(api).get_all("/jobs", "jobs", team=team, **({"group": group} if group else {}))
     if as_json:
         show_json(jobs)
         return
@@ -178,13 +179,15 @@ def next_(job_id: str, count: int, after: str | None, api: str | None, as_json: 
 @jobs_group.command("delete")
 @click.argument("job_id", metavar="TEAM:NAME")
 @click.option("--cancel-runs", is_flag=True, help="Cancel its runs too that have not ended. They go on otherwise.")
+@click.option("--reason", help="Why; needed for a job that is tagged compliance or financial.")
 @with_api_options
-def delete(job_id: str, api: str | None, as_json: bool, cancel_runs: bool) -> None:
+def delete(job_id: str, api: str | None, as_json: bool, cancel_runs: bool, reason: str | None) -> None:
     """Delete a job and cancel its pending occurrence. Again is a no-op.
 
     Runs that were fired before go on, with their retries, unless --cancel-runs is given.
     """
-    answer = ApiClient(api).delete(path_of("jobs", job_id), cancel_runs="true" if cancel_runs else None)
+    query = {"cancel_runs": "true" if cancel_runs else None, "reason": reason}
+    answer = ApiClient(api).delete(path_of("jobs", job_id), **query)
     if as_json:
         show_json(answer)
         return

@@ -14,10 +14,12 @@ from tickwork.cli.audit_commands import audit_group
 from tickwork.cli.backfills_commands import backfills_group
 from tickwork.cli.calendars_commands import calendars_group
 from tickwork.cli.cells_commands import cells_group
+from tickwork.cli.contract_commands import contract_group
 from tickwork.cli.cost_command import cost_command
 from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.defaults_commands import defaults_group
 from tickwork.cli.dev_command import dev_command, serve_group
+from tickwork.cli.fan_out_command import fan_out_command
 from tickwork.cli.herd_command import herd_command
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
@@ -88,6 +90,7 @@ for command in (
     jobs_group,
     backfills_group,
     timers_group,
+    fan_out_command,
     calendars_group,
     runs_group,
     dead_letters_group,
@@ -100,6 +103,7 @@ for command in (
     pauses_command,
     cells_group,
     defaults_group,
+    contract_group,
     next_command,
     herd_command,
     cost_command,

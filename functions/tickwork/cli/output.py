@@ -66,3 +66,11 @@ def _text(value: object) -> str:
     if value is None:
         return "-"
     return plain(value) if isinstance(value, str) else plain_json(value)
+
+
+def pause_words(run: Row) -> str | None:
+    """The pause that keeps a run from starting."""
+    if (pause := run.get("paused_by")) is None:
+        return None
+    until = pause["until"] or "it is resumed"
+    return f"with the {pause['kind']} {pause['name']}, by {pause['by']}: {pause['reason']} (until {until})"

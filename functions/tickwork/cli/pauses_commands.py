@@ -1,4 +1,4 @@
-"""`tickwork pause`, `resume`, `pauses`: of a team, a pool, or a cell. Single jobs: `tickwork jobs pause`."""
+"""`tickwork pause`, `resume`, `pauses`: of a team, a group, a pool, or a cell. Single jobs: `tickwork jobs pause`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import click
 
 from tickwork.cli.output import say, show_json, show_table, with_api_options
 from tickwork.client import ApiClient
+from tickwork.core.instants import iso
 
+_AT_ONCE = 100
+_UNSTARTED = ("pending", "queued", "waiting")
 HOLDS_AFTER_S = 5.0
 """When a pause holds for all starts; and how long after a pass the next one begins."""
 
@@ -21,6 +24,7 @@ def _with_scope[F: Callable[..., Any]](command: F) -> F:
         (
             click.option("--team", help="Whose jobs and timers, or whose pool [the caller's own]."),
             click.option("--pool", help="Only what needs this pool of the team, or of the deployment."),
+            click.option("--group", help="Only what of the team bears this label."),
             click.option("--cell", help="Everything in a cell, or in all ('*'); for the platform alone."),
             click.option("--by", help="A note, behind the caller whom the credential proves."),
         )
@@ -50,6 +54,7 @@ def pause_command(
     *,
     team: str | None,
     pool: str | None,
+    group: str | None,
     cell: str | None,
     by: str | None,
     reason: str,
@@ -59,12 +64,12 @@ def pause_command(
     api: str | None,
     as_json: bool,
 ) -> None:
-    """Start nothing of a team, a pool or the cell from now on. What has been started goes on, with its retries."""
-    body = _body(team=team, pool=pool, cell=cell, by=by) | {"reason": reason, "at_resume": at_resume}
+    """Start nothing of a team, a group, a pool or the cell from now on. What was started goes on, with its retries."""
+    body = _body(team=team, pool=pool, group=group, cell=cell, by=by) | {"reason": reason, "at_resume": at_resume}
     client = ApiClient(api)
     found = client.post("/pauses", body | ({"until": until} if until else {}))
     if wait:
-        _wait_until_drained(client, _body(team=team, pool=pool, cell=cell))
+        _wait_until_drained(client, _body(team=team, pool=pool, group=group, cell=cell))
     if as_json:
         show_json(found)
         return
@@ -96,22 +101,60 @@ def _wait_until_drained(client: ApiClient, scope: dict[str, Any]) -> None:
             told = running
 
 
+def _drop_waiting(client: ApiClient, team: str, *, pool: str | None, group: str | None) -> int:
+    """Cancel the timers that have come due under a pause, pass by pass until one finds none: what comes due behind the
+    last look runs. While the pause holds none of them starts. How many."""
+    kind, name = ("pool", pool) if pool else ("group", group) if group else ("team", team)
+    paused = client.get("/pauses", team=team)["pauses"]
+    found = [one for one in paused if (one["kind"], one["owner"], one["name"]) == (kind, team, name)]
+    dropped = 0
+    while found:
+        waiting = [timer for timer in _waiting(client, team, found[0]["from"]) if _lies_in(timer, pool, group)]
+        if not waiting:
+            break
+        for begin in range(0, len(waiting), _AT_ONCE):
+            ids = [timer["timer_id"] for timer in waiting[begin : begin + _AT_ONCE]]
+            told = client.post("/timers:cancel", {"timer_ids": ids})["timers"]
+            dropped += sum(one["cancelled"] for one in told)
+    return dropped
+
+
+def _waiting(client: ApiClient, team: str, since: str) -> Iterator[dict[str, Any]]:
+    """The team's timers that are due and have not started."""
+    now = iso(time.time_ns() // 1_000_000)
+    for timer in client.get_all("/timers", "timers", team=team, since=since, until=now):
+        if timer["status"] in _UNSTARTED and not timer["attempt"]:
+            yield timer
+
+
+def _lies_in(timer: dict[str, Any], pool: str | None, group: str | None) -> bool:
+    return pool in (None, timer["target"].get("pool")) and group in (None, timer.get("group"))
+
+
 @click.command("resume")
 @_with_scope
 @click.option("--dry-run", is_flag=True, help="Only say what that would start.")
+@click.option("--drop-timers", is_flag=True, help="Cancel the timers that wait before, instead of having them run.")
 @with_api_options
 def resume_command(
     *,
     team: str | None,
     pool: str | None,
+    group: str | None,
     cell: str | None,
     by: str | None,
     dry_run: bool,
+    drop_timers: bool,
     api: str | None,
     as_json: bool,
 ) -> None:
-    """Let a team, a pool or the cell start again, and say what that starts. Again is a no-op."""
-    body = _body(team=team, pool=pool, cell=cell, by=by) | ({"dry_run": True} if dry_run else {})
+    """Let a team, a group, a pool or the cell start again, and say what that starts. Again is a no-op."""
+    body = _body(team=team, pool=pool, group=group, cell=cell, by=by) | ({"dry_run": True} if dry_run else {})
+    if drop_timers:
+        if not team or cell or dry_run:
+            raise click.UsageError("--drop-timers goes with --team, and not with --cell or --dry-run")
+        dropped = _drop_waiting(ApiClient(api), team, pool=pool, group=group)
+        say(f"{dropped} timers that waited are cancelled", err=True)
     found = ApiClient(api).post("/pauses:resume", body)
     if as_json:
         show_json(found)

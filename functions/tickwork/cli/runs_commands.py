@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from tickwork.cli.names import RUN_HELP, as_named, get_run, run_job_option
-from tickwork.cli.output import Row, show_facts, show_json, show_table, with_api_options
+from tickwork.cli.output import Row, pause_words, show_facts, show_json, show_table, with_api_options
 from tickwork.cli.paging import collect, time_limit_option
 from tickwork.client import ApiClient, path_of
 
@@ -77,6 +77,7 @@ def show(run: str, job_id: str | None, api: str | None, as_json: bool) -> None:
         show_json(found)
         return
     found["overlong"], found["asked_by"] = _overlong(found), _asked_for(found)
+    found["waits_for"] = pause_words(found)
     show_facts({name: found[field] for name, field in FACTS.items() if found.get(field) is not None})
     if found["attempts"]:
         show_table(found["attempts"], ATTEMPT_COLUMNS, "")
@@ -158,6 +159,7 @@ FACTS = {
     "ref": "ref",
     "status": "status",
     "reason": "reason",
+    "paused": "waits_for",
     "scheduled": "scheduled_at",
     "due": "fire_at",
     "start by": "start_by",

@@ -12,6 +12,7 @@ from tickwork.cli.output import say, show_facts, show_json, show_table, with_api
 from tickwork.client import ApiClient, path_of
 
 QUOTAS = ("creates_per_s", "pending_timers", "jobs", "payload_bytes", "keys")
+DEFAULTS = ("dead_man_switch", "max_silence_s", "min_duration_s", "tags")
 LOOKS_MAX, LOOK_EVERY_S = 20, 1.0
 """For a webhook's test: it is pushed within seconds."""
 CALLS_MAX = 100
@@ -36,6 +37,13 @@ def _with_content[F: Callable[..., Any]](command: F) -> F:
                 multiple=True,
                 metavar="KIND=ADDRESS",
                 help="Where it is paged: webhook=URL, topic=ARN or email=ADDRESS; may be given several times.",
+            ),
+            click.option(
+                "--default",
+                "defaults",
+                multiple=True,
+                metavar="FIELD=VALUE",
+                help=f"What its jobs need not say: {', '.join(DEFAULTS)}; may be repeated.",
             ),
             click.option("--weight", type=int, help="Its part of what all teams want at once [1]."),
             click.option(
@@ -81,6 +89,7 @@ def set_(team: str, api: str | None, as_json: bool, **content: Any) -> None:
     kept["routes"] = [{"kind": one["kind"], "address": one["address"]} for one in standing["routes"]]
     kept["quotas"] = {name: value for name, value in standing["quotas"].items() if value is not None}
     given["quotas"] = kept["quotas"] | given.get("quotas", {})
+    given["defaults"] = kept["defaults"] | given.get("defaults", {})
     _show_put(client.call("PUT", path_of("teams", team), kept | given), as_json=as_json)
 
 
@@ -207,13 +216,15 @@ def _show_adopted(teams: Sequence[str], answer: Any, *, refusing: bool | None) -
         say(f"unknown teams are {'refused' if answer['unknown_refused'] else 'accepted'}", err=True)
 
 
-def _content(routes: Sequence[str], quotas: Sequence[str], **plain: object) -> dict[str, Any]:
+def _content(routes: Sequence[str], quotas: Sequence[str], defaults: Sequence[str], **plain: object) -> dict[str, Any]:
     """The fields of a team that were given."""
     body: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
     if routes:
         body["routes"] = [_route(text) for text in routes]
     if quotas:
         body["quotas"] = dict(_quota(text) for text in quotas)
+    if defaults:
+        body["defaults"] = dict(_default(text) for text in defaults)
     return body
 
 
@@ -222,6 +233,18 @@ def _route(text: str) -> dict[str, str]:
     if kind not in _KINDS or not equals:
         raise click.UsageError(f"--route {text!r}: write {'=..., '.join(_KINDS)}=...")
     return {"kind": kind, "address": address}
+
+
+def _default(text: str) -> tuple[str, Any]:
+    """`none` takes one away; tags are given with commas."""
+    name, equals, value = text.partition("=")
+    if name not in DEFAULTS or not equals:
+        raise click.UsageError(f"--default {text!r}: write {DEFAULTS[0]}=on ({', '.join(DEFAULTS)}), or =none")
+    if value == "none":
+        return name, None
+    if name == "tags":
+        return name, value.split(",")
+    return name, int(value) if value.isascii() and value.isdigit() else value
 
 
 def _quota(text: str) -> tuple[str, int | None]:

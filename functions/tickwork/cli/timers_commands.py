@@ -8,7 +8,7 @@ import click
 
 from tickwork.cli.definition_options import read_json
 from tickwork.cli.names import timer_id_of
-from tickwork.cli.output import say, show_facts, show_json, show_table, with_api_options
+from tickwork.cli.output import pause_words, say, show_facts, show_json, show_table, with_api_options
 from tickwork.cli.paging import collect, time_limit_option
 from tickwork.cli.runs_commands import STATUSES
 from tickwork.client import ApiClient, ApiUnreachable, new_client_key, path_of
@@ -47,6 +47,7 @@ class Delay(click.ParamType[float]):
 @click.option("--delay", "delay_s", type=Delay(), metavar="PERIOD", help="Seconds from now, or such as 90s or 5m.")
 @click.option("--at", help="An instant, such as 2026-12-01T09:00:00Z; without an offset it needs --tz.")
 @click.option("--tz", "--zone", "zone", help="IANA time zone of --at.")
+@click.option("--group", help="A label, to list and pause it by with others.")
 @click.option("--lane", type=click.Choice(LANES), help="P0 goes first, P2 holds up nobody [P1].")
 @click.option("--start-within", "start_within_s", type=int, help="Seconds after its time it may start [no bound].")
 @click.option("--payload", "payload_json", help="JSON, handed to the job function.")
@@ -83,8 +84,9 @@ def create(payload_json: str | None, pool: str, handler: str, api: str | None, a
 @timers_group.command("list")
 @click.option("--team", required=True)
 @click.option("--status", type=click.Choice(STATUSES), help="Of this status only.")
-@click.option("--since", help="Due at this instant or later [now].")
-@click.option("--until", help="Due at this instant or before [a day after --since].")
+@click.option("--group", help="Those that bear this label, whenever they are due.")
+@click.option("--since", help="Due at this instant or later [now; of a group the first].")
+@click.option("--until", help="Due at this instant or before [a day after --since; of a group the last].")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True)
 @time_limit_option
 @with_api_options
@@ -137,4 +139,4 @@ def show(timer: str, api: str | None, as_json: bool) -> None:
         show_json(found)
     else:
         names = ("timer_id", "run_id", "status", "fire_at", "attempt", "worker", "started_at", "ended_at", "lag_s")
-        show_facts({name: found[name] for name in names})
+        show_facts({name: found[name] for name in names} | {"paused": pause_words(found)})

@@ -39,12 +39,12 @@ class RowChecks:
     def sent(self, process: Process, message: dict[str, Any]) -> None:
         """What a window sends of the time before its cursor (a backlog, rows) takes a fifth of its slice's capacity, of
         two seconds at most, each of the two as much (F8). Of one-shots: the step of a chain may bring others."""
-        ref, (slice_id, _, _) = str(message["ref"]), str(message["dispatched_by"]).rpartition("#")
+        ref, (slice_id, _, token) = str(message["ref"]), str(message["dispatched_by"]).rpartition("#")
         if process.kind != "scanner" or "~" not in ref or message.get("retry_ref"):
             return
         lease = self._world.tables.standing(LEASES, {"slice": slice_id})
-        if lease is None:
-            return
+        if lease is None or str(lease["token"]) != token:
+            return  # it was superseded while it stood still: what it repeats was due by the cursor that it knew
         second, team, *_ = ref.partition("|")[2].split("#")
         row = self._world.tables.standing(SET_ASIDE, {"slice": slice_id, "who": f"team#{team}"})
         if int(second) > lease["done"]:

@@ -151,6 +151,15 @@ def _turn_begins_behind_its_page() -> Sequence[Patch]:
     return [(sharing._Reader, "_passed", wrong)]
 
 
+def _a_teams_rest_waits_for_a_try() -> Sequence[Patch]:
+    right = set_aside.served_until
+
+    def wrong(row: Any, at: str, done: int) -> Any:
+        return replace(right(row, at, done), next_try_s=0)
+
+    return [(set_aside, "served_until", wrong)]
+
+
 BUGS = (
     Bug("what was left is not set aside", _left_is_forgotten),
     Bug("the row is written after the advance", _row_after_the_advance),
@@ -169,4 +178,5 @@ BUGS = (
     Bug("a turn goes on in its shard alone", _other_shards_are_skipped),
     Bug("with a team's rest that of the others is skipped", _others_are_skipped_too),
     Bug("a turn begins behind its first second", _turn_begins_behind_its_page),
+    Bug("what is left of a team is due in no window", _a_teams_rest_waits_for_a_try),
 )

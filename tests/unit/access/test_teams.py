@@ -328,6 +328,26 @@ def test_a_team_is_deleted_when_nothing_of_it_lives() -> None:
     assert adopt(world)["teams"] == []
 
 
+@pytest.mark.parametrize("scope", [{"team": "payments"}, {"pool": "default"}, {"cell": "*"}])
+def test_a_team_for_which_timers_may_wait_under_a_pause_is_not_deleted(scope: dict[str, str]) -> None:
+    world = World()
+    world.create()
+    world.api.call("POST", "/pauses", scope | {"reason": "a freeze"})
+    world.ports.clock.sleep_ms(2 * registry.CALL_MS_MAX)
+    status, problem = world.api.call("DELETE", "/teams/payments")
+    assert (status, "a pause" in problem["detail"]) == (409, True)
+    world.api.call("POST", "/pauses:resume", scope)
+    assert world.api.call("DELETE", "/teams/payments")[0] == 200
+
+
+def test_another_teams_pause_keeps_no_team_from_being_deleted() -> None:
+    world = World()
+    for name in ("payments", "shop"):
+        world.create(name)
+    world.api.call("POST", "/pauses", {"team": "shop", "reason": "a freeze"})
+    assert world.api.call("DELETE", "/teams/payments")[0] == 200
+
+
 def test_a_team_that_was_adopted_and_deleted_is_not_adopted_again() -> None:
     world = World()
     world.api.call("POST", "/jobs", JOB)

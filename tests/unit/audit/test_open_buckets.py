@@ -12,6 +12,8 @@ from tickwork.core.audit import passes
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import DAY_MS, SECOND_MS
 from tickwork.core.jobs.definitions import CatchUp
+from tickwork.core.jobs.pauses import Pause
+from tickwork.core.jobs.scopes import TEAM, Scope
 from tickwork.core.ledger import deadlines
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey
 from tickwork.core.ledger.records import Run
@@ -21,6 +23,7 @@ from tickwork.core.ledger.writes import Anyway, Delete, Update
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.core.runs.endings import retry_key
 from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.jobs import pausing
 from tickwork.flows.runs import worker_calls
 from tickwork.flows.runs.worker_calls import Started
 from tickwork.ports import Layout, Ports
@@ -288,3 +291,21 @@ def test_expiring_leaves_alone_what_has_just_been_started() -> None:
     assert isinstance(late, Update)
     tables.commit([late])
     assert item_of(tables, key)["status"] == "running"
+
+
+@pytest.mark.parametrize("paused_days", [5, 20])
+def test_what_has_waited_for_the_end_of_a_pause_has_its_own_thirteen_days_from_then(paused_days: int) -> None:
+    """Its message is sent when the pause is over."""
+    ports, tables = make_world()
+    serve(ports)
+    scope = Scope("pay", TEAM, "pay")
+    key = create_timer(ports, 5).key
+    pausing.pause_scope(ports, scope, Pause("ana", "a freeze", 0))
+    pass_days(ports, paused_days)
+    assert sent_refs(ports) == []
+    pausing.resume_scope(ports, scope, "ana")
+    pass_days(ports, 12)
+    assert sent_refs(ports)
+    assert item_of(tables, key)["status"] == "pending"
+    pass_days(ports, 21)
+    assert item_of(tables, key)["status"] == "expired"

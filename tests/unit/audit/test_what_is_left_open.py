@@ -25,10 +25,12 @@ from tests.unit.audit.test_open_buckets import Throttling, pass_days, timer_with
 from tickwork.core.errors import OutcomeUnknown, Throttled
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.ledger.keys import BUCKET_S, LedgerKey, parse_ref
-from tickwork.core.ledger.tables import JOBS, PASSES, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, PASSES, TIMERS
 from tickwork.core.ledger.writes import Anyway, Committed, Delete, Put, Refused, Update, Write
 from tickwork.core.runs.attempts import StartRequest
+from tickwork.flows.audit.auditing import look_at_open_buckets
 from tickwork.flows.audit.reconciling import reconcile
+from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.runs import worker_calls
 from tickwork.ports import Ports
 from tickwork.testing.memory import MemoryStore
@@ -66,6 +68,33 @@ def test_looks_that_fail_late_give_a_run_no_other_thirteen_days() -> None:
     look_in_vain(ports, tables, key)
     pass_days(ports, 2.5)
     assert item_of(tables, key)["status"] == "expired"
+
+
+class StaleLeases:
+    """A store as a pass sees it that has read its slices before another pass audited them."""
+
+    def __init__(self, inner: MemoryStore, stale: list[dict[str, Any]]) -> None:
+        self._inner, self._stale = inner, stale
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def get_many(self, table: Any, keys: Any) -> Any:
+        return self._stale if table is LEASES else self._inner.get_many(table, keys)
+
+
+def test_a_pass_that_began_before_anothers_last_audit_keeps_the_row_which_that_has_left() -> None:
+    """Nothing else knows of what is open there: the audits have passed it."""
+    ports, tables = make_world()
+    key = timer_without_worker(ports)
+    stale = tables.items(LEASES)
+    assert stale[0]["audited_day"] < key.fire_second
+    pass_days(ports, 1.5)
+    row = row_of(tables, key)
+    move(ports, max(0, row["look_at_s"] - ports.clock.now_ms() // 1_000))
+    late = replace(ports, store=StaleLeases(tables, stale))
+    look_at_open_buckets(late, Repairs(), deadline_in(ports, 60_000))
+    assert row_of(tables, key)["look_at_s"] > row["look_at_s"]
 
 
 def test_a_run_whose_definition_is_busy_when_it_is_to_be_woken_is_looked_at_again_soon() -> None:

@@ -79,6 +79,7 @@ COMMANDS: dict[str, list[str]] = {
     "teams test": ["hostile"],
     "teams delete": ["spare"],
     "teams adopt": ["--dry-run"],
+    "contract check": ["--team", "payments"],
     "defaults show": [],
     "defaults roll-out": ["--version", "1", "--team", "hostile", "--reason", "first", "--yes"],
     "defaults back": ["--version", "1", "--reason", "wrong"],

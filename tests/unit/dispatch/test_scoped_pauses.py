@@ -24,6 +24,7 @@ from tests.support.worlds import (
     serve,
     statuses,
 )
+from tickwork.core.access.acting import Acting
 from tickwork.core.dispatch import set_aside
 from tickwork.core.errors import InvalidField, NotFound, Throttled
 from tickwork.core.jobs.definitions import CatchUp
@@ -173,6 +174,46 @@ def test_a_run_that_is_queued_when_the_pause_comes_is_not_started_and_not_lost()
     started = start(ports, 1)
     assert isinstance(started, Started)
     assert started.run.attempt == 1, "waiting has cost it no attempt"
+
+
+def test_a_timer_whose_start_was_put_off_is_cancelled_like_any_that_nobody_has_started() -> None:
+    ports, tables = make_world()
+    issue_ticks(ports)
+    key = create_timer(ports, 5).key
+    move(ports, 6)
+    serve(ports)
+    pause(ports)
+    assert start(ports) == Declined("put_off", discard=True)
+    by = replace(ports, acting=Acting("ana"))
+    for _ in range(2):
+        assert timers.cancel_timer(by, key.job_id).status == "cancelled"
+    assert item_of(tables, key)["cancelled_by"] == "ana"
+    assert resume(ports) == []
+    for _ in range(2):
+        move(ports, 10)
+        serve(ports)
+    assert len(sent_refs(ports)) == 1
+    assert {item["status"] for item in tables.items(TIMERS)} == {"cancelled", "spent"}
+
+
+def test_a_timer_that_is_put_off_while_it_is_cancelled_is_cancelled() -> None:
+    ports, tables = make_world()
+    issue_ticks(ports)
+    key = create_timer(ports, 5).key
+    move(ports, 6)
+    serve(ports)
+    pause(ports)
+    commit, done = tables.commit, list[int]()
+
+    def between(writes: Any) -> Any:
+        if not done:
+            done.append(1)
+            assert start(ports) == Declined("put_off", discard=True)
+        return commit(writes)
+
+    racing: Any = type("Racing", (), {"__getattr__": lambda _, name: getattr(tables, name)})()
+    racing.commit = between
+    assert timers.cancel_timer(replace(ports, store=racing), key.job_id).status == "cancelled"
 
 
 def test_what_was_started_goes_on_with_its_retries() -> None:

@@ -10,8 +10,10 @@ from tests.support.fakes import NOW_MS, KeptSignals, fake_ports
 from tickwork.core.errors import Throttled
 from tickwork.core.instants import second_of
 from tickwork.core.ledger.messages import TICK_CHARS_MAX, Tick
-from tickwork.flows.dispatch.tick_batches import AGAIN_S_MAX, SHOWN_CHARS_MAX, TickBatch
-from tickwork.ports import TICKS_QUEUE, InMessage, NoReceiver, Ports
+from tickwork.flows.dispatch import tick_batches
+from tickwork.flows.dispatch.tick_batches import AGAIN_S_MAX, AT_ONCE_MS_MIN, SHOWN_CHARS_MAX, TickBatch
+from tickwork.flows.dispatch.windows import BACKLOG_MS_MAX, WindowReport
+from tickwork.ports import TICKS_QUEUE, InMessage, Layout, NoReceiver, Ports
 
 BUDGET_MS = 8_000
 HOSTILE = (
@@ -129,6 +131,22 @@ def test_a_tick_that_cannot_be_hidden_is_delivered_again_all_the_same() -> None:
     assert TickBatch(ports).serve(early, budget_ms=BUDGET_MS) == ["id-0"]
     assert isinstance(ports.signals, KeptSignals)
     assert [action for action, _ in ports.signals.lines if action == "tick_not_delayed"]
+
+
+@pytest.mark.parametrize(("at_once", "each_ms"), [(False, BACKLOG_MS_MAX // 4), (True, AT_ONCE_MS_MIN)])
+def test_windows_side_by_side_have_a_second_each_for_what_was_missed(
+    monkeypatch: pytest.MonkeyPatch, at_once: bool, each_ms: int
+) -> None:
+    given: list[int] = []
+
+    def run(ports: Ports, slice_no: int, second: int, *, budget_ms: int, backlog_ms: int) -> WindowReport:
+        given.append(backlog_ms)
+        return WindowReport("served", second)
+
+    monkeypatch.setattr(tick_batches, "run_window", run)
+    ports = fake_ports(layout=Layout(shards=4, slices=4, pools=("default",)))
+    TickBatch(ports, at_once=at_once).serve(_messages(*map(_tick, range(4))), budget_ms=BUDGET_MS)
+    assert given == [each_ms] * 4
 
 
 def test_windows_are_run_by_what_the_process_gives() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,16 @@ from tests.support.worlds import job_item, make_world, move
 from tests.unit.api.test_jobs_and_timers import complete, ready, start, windows
 from tickwork.core.errors import Throttled
 from tickwork.core.jobs import defaults
-from tickwork.core.jobs.defaults import BEFORE, BUILT_IN, DEFAULTS, Version, part_of
+from tickwork.core.jobs.defaults import (
+    BEFORE,
+    BUILT_IN,
+    DEFAULTS,
+    NAMED_MAX,
+    VERSIONS_MAX,
+    Defaults,
+    Version,
+    part_of,
+)
 from tickwork.core.jobs.definitions import CatchUp, Job
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
@@ -581,6 +591,26 @@ def test_a_roll_out_by_which_nobody_would_go_is_refused(
     found, problem = api.call("POST", path, asked | more)
     assert (found, problem["errors"][0]["field"]) == (status, field)
     assert _edition(api) == 1
+
+
+def test_the_document_stays_an_item_whoever_is_named(api: ApiUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(api)
+    for name in ("shop", "web"):
+        api.call("POST", "/jobs", JOB | {"team": name})
+    publish(api)
+    publish(api, tolerance_s=9)
+    monkeypatch.setattr(rolling_out, "NAMED_MAX", 3)
+    roll_out(api, 2, 0, ("payments", "shop"))
+    more = {"version": 3, "teams": ["payments", "shop"]}
+    status, problem = api.call("POST", "/defaults:roll-out", more | {"edition": 3, "reason": "a try"})
+    assert (status, problem["errors"][0]["field"]) == (422, "teams")
+    roll_out(api, 3, 0, ("web",))
+    monkeypatch.setattr(rolling_out, "NAMED_MAX", 2)
+    roll_out(api, 3, 5, ("shop",))
+    named = [f"{'n' * 36}{number:04d}" for number in range(NAMED_MAX)]
+    largest = Defaults(versions=tuple(Version(reason="r" * 200, by="b" * 80) for _ in range(VERSIONS_MAX)))
+    whole = json.dumps(largest.rolled_out(0, 100, named).to_item())
+    assert len(whole) < 300_000
 
 
 def test_a_team_that_is_gone_stays_in_a_roll_out_that_is_widened(api: ApiUnderTest, ports: Ports) -> None:

@@ -182,6 +182,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
                 "created_by",
                 "cancelled_by",
                 "because",
+                "group",
             )
         },
     )

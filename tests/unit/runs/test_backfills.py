@@ -30,9 +30,10 @@ from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.scopes import TEAM, Scope
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import JOBS, PAYLOADS, TEAMS, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, PAYLOADS, TEAMS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Delete, Is, Put, Write
+from tickwork.core.runs.attempts import Declined
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.audit import reconciling
 from tickwork.flows.jobs import changing, pausing, registering
@@ -635,3 +636,39 @@ def now_next(world: World) -> int:
     item = world.ports.store.get(JOBS, {"job_id": "shop:x"})
     assert item is not None
     return int(item["next_scheduled_at_ms"])
+
+
+def test_a_start_that_ends_a_run_too_late_and_fails_behind_that_sees_to_the_next_when_it_is_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next is launched into a second that windows have passed: nobody else would send it for minutes."""
+    job_of(world, start_within_s=10)
+    made(world, concurrency=1)
+    (late,) = pending(world)
+    world.after(15)
+    world.scan()
+    right, failures = world.store.get, [Throttled("once")]
+
+    def get(table: Any, key: Any) -> Any:
+        if table is LEASES and failures and len(runs(world)) == 2:
+            raise failures.pop()
+        return right(table, key)
+
+    monkeypatch.setattr(world.store, "get", get)
+    with pytest.raises(Throttled):
+        world.start(late)
+    (after,) = pending(world)
+    many = world.store.get_many
+
+    def get_many(table: Any, keys: Any) -> Any:
+        raise Throttled("once more")
+
+    monkeypatch.setattr(world.store, "get_many", get_many)
+    with pytest.raises(Throttled):
+        world.start(late)
+    monkeypatch.setattr(world.store, "get_many", many)
+    assert not world.messages(after)
+    again = world.start(late)
+    assert isinstance(again, Declined)
+    assert again.discard
+    assert len(world.messages(after)) == 1

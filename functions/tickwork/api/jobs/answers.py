@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Cursor, Moment, Second
-from tickwork.api.paused_view import ScopePauseShown
+from tickwork.api.paused_view import ScopePauseShown, StartsShown
 from tickwork.api.runs.answers import RunShown
 from tickwork.api.work_answers import WorkShown
 
@@ -56,8 +56,16 @@ class LastShown(TypedDict):
 # `from` is a word of Python's own, so that this one cannot be written as a class.
 PauseShown = TypedDict(
     "PauseShown",
-    {"by": str, "reason": str, "from": Moment, "until": Moment | None, "resumed_by": NotRequired[str]},
+    {
+        "by": str,
+        "reason": str,
+        "from": Moment,
+        "until": Moment | None,
+        "resumed_by": NotRequired[str],
+        "at_resume": NotRequired[str],
+    },
 )
+"""A pause. `at_resume`, of one that keeps what it covers: what becomes of that, `latest` or `all`."""
 
 
 class SkipShown(TypedDict):
@@ -95,6 +103,15 @@ class JobShown(WorkShown):
     """What is shown of each is in force from the occurrence on that is planned next."""
     defaults_version: NotRequired[int]
     """The version of the platform's defaults that it has pinned."""
+    owner: NotRequired[str]
+    """What it says itself of who answers for it, and what follows; what it leaves out is as its team says."""
+    pager_route: NotRequired[str]
+    runbook: NotRequired[str]
+    description: NotRequired[str]
+    tags: NotRequired[list[str]]
+    dead_man_switch: NotRequired[str]
+    max_silence_s: NotRequired[int]
+    min_duration_s: NotRequired[int]
     created_at: Moment
     next: NextShown | None
     last: LastShown | None
@@ -153,6 +170,8 @@ class ResumedJob(JobShown):
     changed: bool
     resumed: ResumedShown | None
     """Who ended the last pause, and when; null: it ended by itself, or there was none."""
+    starts: NotRequired[StartsShown]
+    """Of a pause that has kept what was due: what its end starts, and nothing else does."""
 
 
 class RunsGoingOn(TypedDict):

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import Body, Flag, InstantMs, Page, Query, Text, whole_number
+from tickwork.api.fields import Body, Flag, GroupName, InstantMs, Page, Query, Tag, TeamPage, Text, whole_number
 from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 from tickwork.core.dispatch.chain import LAST_N_MAX
+from tickwork.core.jobs.contracts import MAX_SILENCE_S_MIN, TAGS_MAX
 from tickwork.core.jobs.defaults import VERSIONS_MAX
 from tickwork.core.jobs.overlap import BUFFERED_MAX
 from tickwork.core.schedule.limits import PERIOD_S_MAX, PREVIEW_MAX
@@ -45,6 +46,25 @@ class JobIn(WorkIn):
     defaults_version: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
     """Which version of the platform's defaults it goes by in what it does not say; when left out, the one that is
     rolled out for it."""
+    owner: Text | None = None
+    """Who answers for it: people who can be asked. Left out: the `contact` of its team."""
+    pager_route: Annotated[str, Field(min_length=3, max_length=500)] | None = None
+    """The address of the one of its team's `routes` by which they are paged first. Left out: the team's first."""
+    runbook: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """Where it is written what to do when it fails. Left out: the team's."""
+    description: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+    """What it is for."""
+    tags: list[Tag] | None = Field(default=None, max_length=TAGS_MAX)
+    """`compliance` and `financial` demand a pager route and a dead-man's switch, and a reason for a pause or the
+    deletion; others are for you."""
+    dead_man_switch: Literal["on", "off"] | None = None
+    """Whether its owner is told when it goes without a success for too long. Left out: `on` where `max_silence_s` is
+    given."""
+    max_silence_s: int | None = Field(default=None, ge=MAX_SILENCE_S_MIN, le=PERIOD_S_MAX)
+    """How long that is. Left out: twice the longest gap of its schedule within four years, calendars counted, its
+    tolerance, and as long as it usually takes; five minutes at least."""
+    min_duration_s: int | None = Field(default=None, ge=1, le=7 * 86_400)
+    """A success that takes less is told to its owner: it may have found nothing to do."""
 
 
 class JobChangeIn(Body):
@@ -58,6 +78,7 @@ class JobChangeIn(Body):
     schedule: dict[str, Any] | None = None
     target: dict[str, Any] | None = None
     payload: Any = Field(default=None, repr=False)
+    group: Any = None
     lane: Any = None
     lease_s: Any = None
     retry_policy: dict[str, Any] | None = None
@@ -76,6 +97,14 @@ class JobChangeIn(Body):
     buffer_max: Any = None
     buffer_age_s: Any = None
     defaults_version: Any = None
+    owner: Any = None
+    pager_route: Any = None
+    runbook: Any = None
+    description: Any = None
+    tags: Any = None
+    dead_man_switch: Any = None
+    max_silence_s: Any = None
+    min_duration_s: Any = None
 
     def given(self) -> dict[str, Any]:
         """The fields that were sent, but the version."""
@@ -83,18 +112,24 @@ class JobChangeIn(Body):
 
 
 class PauseIn(Body):
-    """Skip a job's occurrences from now on."""
+    """Skip a job's occurrences from now on, or keep them for the end of the pause."""
 
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
     reason: Annotated[str, Field(min_length=1, max_length=160)]
     until: Text | None = None
     """The first instant whose occurrence runs again; when left out, somebody has to resume the job."""
+    at_resume: Literal["skip", "latest", "all"] = "skip"
+    """What becomes of the occurrences that are due meanwhile: each is skipped; or they wait, for 366 days at the most,
+    and when the pause is over the newest runs, or all do."""
 
 
 class ResumeIn(Body):
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     """A note, kept behind the actor whom the credential proves."""
+    at_resume: Literal["skip", "latest", "all"] | None = None
+    """What becomes of what has waited, where it is to be another thing than the pause said: of a pause that keeps what
+    it covers."""
 
 
 class SkipIn(Body):
@@ -151,6 +186,15 @@ class DeleteQuery(Query):
 
     cancel_runs: Flag = False
     """Cancel them too. Otherwise they go on, with their retries."""
+    reason: Annotated[str, Field(min_length=1, max_length=160)] | None = None
+    """Why; a job that is tagged `compliance` or `financial` is not deleted without."""
+
+
+class JobsQuery(TeamPage):
+    """Which of a team's jobs to list."""
+
+    group: GroupName | None = None
+    """Those that bear this label."""
 
 
 class NextQuery(Query):

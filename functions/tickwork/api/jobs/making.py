@@ -114,6 +114,8 @@ PLAIN = tuple(
 
 OF_BUFFERS = ("buffer_max", "buffer_age_s")
 """What says how many wait, and how long, goes with the one policy that has several wait."""
+SAID_ABOVE_ZERO = (*OF_BUFFERS, "max_silence_s", "min_duration_s")
+"""Numbers whose zero a request leaves out, for it says nothing."""
 
 
 def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work, said: Collection[str], base: int = BUILT_IN) -> NewJob:
@@ -142,6 +144,7 @@ def _job_of(body: JobIn, spec: Mapping[str, Any], work: Work, said: Collection[s
         catch_up=CatchUp(**body.catch_up.model_dump()),
         fingerprint=asked_of(body).meaning,
         defaults_pin=body.defaults_version,
+        tags=tuple(sorted(set(body.tags or ()))),
         **given | {"tolerance_s": tolerance_s},
     )
     return replace(new, own_policies=noted(new, said, base))
@@ -238,9 +241,11 @@ def _as_body(job: Job) -> dict[str, Any]:
         body.pop(kept_apart, None)
     body |= {"schedule": dict(job.schedule), "catch_up": catch_up_shown(job.catch_up)}
     plain = {name: value for name in PLAIN if (value := getattr(job, name)) != ""}
-    plain = {name: value for name, value in plain.items() if value or name not in OF_BUFFERS}
+    plain = {name: value for name, value in plain.items() if value or name not in SAID_ABOVE_ZERO}
     if job.defaults_pin is not None:
         plain["defaults_version"] = job.defaults_pin
+    if job.tags:
+        plain["tags"] = list(job.tags)
     for name in following(job, job.defaults_base) & {TOLERANCE, OVERLAP}:  # it follows the schedule, too
         plain.pop(name, None)
     return body | plain

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from tickwork.api.cursors import after_name, after_run, to_cursor
-from tickwork.api.fields import NoBody, NoQuery, TeamPage, instant_of
+from tickwork.api.fields import NoBody, NoQuery, instant_of
 from tickwork.api.jobs import overlaps
 from tickwork.api.jobs.answers import (
     ChangedJob,
-    DeletedJob,
     JobAnswer,
     JobShown,
     JobsPage,
     PreviewAnswer,
-    ResumedJob,
 )
 from tickwork.api.jobs.bodies import (
-    DeleteQuery,
     JobChangeIn,
     JobIn,
     JobQuery,
     JobRunsQuery,
+    JobsQuery,
     NextQuery,
-    PauseIn,
     PreviewIn,
-    ResumeIn,
 )
 from tickwork.api.jobs.making import asked_of, change_of, changed_job, left_out, new_job, schedule_again, without_masks
 from tickwork.api.jobs.previews import calendars_of, noted, preview
@@ -48,10 +44,9 @@ from tickwork.core.errors import (
     UnknownTeam,
     VersionConflict,
 )
-from tickwork.core.ids import check_slug, job_id_of, split_job_id
+from tickwork.core.ids import check_slug, job_id_of
 from tickwork.core.instants import iso_ms
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.pauses import resumed
 from tickwork.core.jobs.surprises import warnings_of_policies
 from tickwork.core.schedule import (
     Schedule,
@@ -63,16 +58,14 @@ from tickwork.core.schedule import (
 )
 from tickwork.flows.access import quotas, registry
 from tickwork.flows.access.pools import check_aim
-from tickwork.flows.access.recording import call_on_many
 from tickwork.flows.audit import history
-from tickwork.flows.jobs import changing, counting_jobs, registering
+from tickwork.flows.jobs import changing, contracts, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.rolling_out import check_pin
 from tickwork.flows.jobs.second_reading import second_reading
 from tickwork.flows.ledger.platform_defaults import as_seen
 from tickwork.flows.ledger.versions import job_at
-from tickwork.flows.runs import paging, unended
-from tickwork.flows.runs.unended import Unended
+from tickwork.flows.runs import paging
 from tickwork.ports import Ports
 
 
@@ -95,6 +88,7 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     new, schedule = new_job(body, ports.layout, ports.clock.now_ms())
     check_target(ports, body, new.work)
     check_pin(ports, new.defaults_pin)
+    contracts.check(ports, new)
     near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
         job, is_new = registering.create_job(ports, new, left_out=left_out(body))
@@ -103,11 +97,11 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
 
 
-def list_jobs(call: Call[NoBody, TeamPage]) -> tuple[int, JobsPage]:
-    """A team's jobs, by name."""
+def list_jobs(call: Call[NoBody, JobsQuery]) -> tuple[int, JobsPage]:
+    """A team's jobs, or those of one group, by name."""
     query = call.query
-    after = after_name(query.cursor, query.team)
-    found, more = registering.list_jobs(call.ports, query.team, limit=query.limit, after=after)
+    after, group = after_name(query.cursor, query.team), query.group or ""
+    found, more = registering.list_jobs(call.ports, query.team, limit=query.limit, after=after, group=group)
     return 200, {"jobs": [_view(call, job) for job in found], "cursor": to_cursor(more)}
 
 
@@ -120,39 +114,6 @@ def get_job(call: Call[NoBody, JobQuery]) -> tuple[int, JobShown]:
     if version is None:
         return 200, _view(call, registering.get_job(call.ports, job_id))
     return 200, _view(call, job_at(call.ports, job_id, version))
-
-
-def delete_job(call: Call[NoBody, DeleteQuery]) -> tuple[int, DeletedJob]:
-    """Delete a job and cancel its pending occurrence. Again is a no-op, and says when it was done.
-
-    Runs that were fired before go on, with their retries: the answer says how many are known, and `cancel_runs` ends
-    them too.
-    """
-    ports, job_id = call.ports, call.path["job_id"]
-    changed = registering.delete_job(ports, job_id)
-    at_ms = registering.deleted_at_ms(ports, job_id)
-    going_on = unended.unended_of(ports, job_id)
-    counts = {status: going_on.count(status) for status in going_on.runs}
-    answer = {
-        "job_id": job_id,
-        "deleted": True,
-        "changed": changed,
-        "deleted_at": iso_ms(at_ms) if at_ms else None,
-        "runs": {**counts, "more": going_on.more},
-    }
-    if call.query.cancel_runs:
-        answer["cancelled_runs"] = _cancel_runs(ports, job_id, going_on)
-    return 200, cast("DeletedJob", answer)
-
-
-def _cancel_runs(ports: Ports, job_id: str, going_on: Unended) -> dict[str, int]:
-    team = split_job_id(job_id)[0]
-    facts = {"job_id": job_id, "reason": "the job was deleted"}
-    with call_on_many(ports, "runs.cancelled", {team: facts}) as counted:
-        stopped = asdict(unended.cancel_unended(ports, going_on, "the job was deleted"))
-        for outcome, count in stopped.items():
-            counted.add(team, outcome, count)
-    return stopped
 
 
 def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
@@ -168,6 +129,7 @@ def change_job(call: Call[JobChangeIn, NoQuery]) -> tuple[int, ChangedJob]:
     def revise(job: Job) -> NewJob:
         new, schedule = changed_job(job, as_seen(ports, job), given, ports.layout, ports.clock.now_ms())
         check_pin(ports, new.defaults_pin, job.defaults_pin)
+        contracts.check(ports, new, job)
         if new.work.pool != job.work.pool:  # what it aims at already goes on
             check_aim(ports, job.team, new.work.pool, (given.get("target") or {}).get("pool") or "")
         schedules[:] = [schedule]
@@ -189,22 +151,6 @@ def _warnings(ports: Ports, spec: dict[str, Any] | None, schedule: Schedule | No
     """Of a schedule, and of a second reading of the spec that a request gives."""
     warnings = [] if schedule is None else list(warnings_of(schedule))
     return warnings if schedule is None or spec is None else [*warnings, *second_reading(ports, spec, schedule)]
-
-
-def pause_job(call: Call[PauseIn, NoQuery]) -> tuple[int, JobShown]:
-    """Skip a job's occurrences from now on."""
-    body = call.body
-    until_ms = max(1, instant_of(body.until, "until")) if body.until else 0
-    job = changing.pause_job(call.ports, call.path["job_id"], call.actor.signs(body.by), body.reason, until_ms)
-    return 200, _view(call, job)
-
-
-def resume_job(call: Call[ResumeIn, NoQuery]) -> tuple[int, ResumedJob]:
-    """Let a paused job run again from now on. Again is a no-op, and says who did it and when."""
-    job, was_paused = changing.resume_job(call.ports, call.path["job_id"], call.actor.signs(call.body.by))
-    last = resumed(job.pauses)
-    who = None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)}
-    return 200, cast("ResumedJob", {**_view(call, job), "changed": was_paused, "resumed": who})
 
 
 def next_occurrences(call: Call[NoBody, NextQuery]) -> tuple[int, PreviewAnswer]:
@@ -250,7 +196,8 @@ def _view(call: Call[Any, Any], job: Job) -> JobShown:
 
 
 def _answer(call: Call[Any, Any], job: Job, warnings: list[str]) -> JobAnswer:
-    return cast("JobAnswer", {**_view(call, job), "warnings": [*warnings, *warnings_of_policies(job)]})
+    more = [*warnings_of_policies(job), *contracts.warnings_of(call.ports, job)]
+    return cast("JobAnswer", {**_view(call, job), "warnings": [*warnings, *more]})
 
 
 _AT = (JOB_ID,)
@@ -266,9 +213,8 @@ ROUTES = (
         {201: "It is registered.", 200: "It was registered before, with the same content."},
         errors=(AlreadyExists, BadSchedule, PayloadTooLarge, QuotaExceeded, UnknownTeam),
     ),
-    Route("GET", "/jobs", list_jobs, NoBody, TeamPage, JobsPage),
+    Route("GET", "/jobs", list_jobs, NoBody, JobsQuery, JobsPage),
     Route("GET", "/jobs/{job_id}", get_job, NoBody, JobQuery, JobShown, at=_AT, errors=(NotFound,)),
-    Route("DELETE", "/jobs/{job_id}", delete_job, NoBody, DeleteQuery, DeletedJob, at=_AT, errors=(NotFound,)),
     Route(
         "PATCH",
         "/jobs/{job_id}",
@@ -278,10 +224,6 @@ ROUTES = (
         ChangedJob,
         at=_AT,
         errors=(NotFound, VersionConflict, TooLate, BadSchedule, PayloadTooLarge),
-    ),
-    Route("POST", "/jobs/{job_id}/pause", pause_job, PauseIn, NoQuery, JobShown, at=_AT, errors=(NotFound, TooLate)),
-    Route(
-        "POST", "/jobs/{job_id}/resume", resume_job, ResumeIn, NoQuery, ResumedJob, at=_AT, errors=(NotFound, TooLate)
     ),
     Route(
         "GET",

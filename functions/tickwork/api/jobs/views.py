@@ -56,6 +56,12 @@ def job_view(job: Job, now_ms: int, *, sees_payload: bool, over: Sequence[ScopeP
         },
     )
     view.update(cast("JobShown", {name: text for name in TEXTS if (text := getattr(job, name))}))
+    if job.tags:
+        view["tags"] = list(job.tags)
+    if job.max_silence_s:
+        view["max_silence_s"] = job.max_silence_s
+    if job.min_duration_s:
+        view["min_duration_s"] = job.min_duration_s
     if job.defaults_pin is not None:
         view["defaults_version"] = job.defaults_pin
     if job.pauses:
@@ -126,4 +132,6 @@ def _pause(pause: Pause) -> PauseShown:
         view["until"] = iso_ms(pause.until_ms)
     if pause.resumed_by:
         view["resumed_by"] = pause.resumed_by
+    if pause.parks:
+        view["at_resume"] = pause.at_resume
     return view

@@ -4,26 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from tickwork.api.answers import Cursor, Moment, Second
-from tickwork.api.paused_view import ScopePauseShown
-
-
-class StartShown(TypedDict):
-    """An occurrence that starts."""
-
-    occurrence: str
-    """A timer's id, or `job_id@scheduled_at`."""
-    scheduled_at: Second
-
-
-class StartsShown(TypedDict):
-    """What the end of a pause starts, and nothing else does."""
-
-    count: int
-    at_least: bool
-    """There may be more than one answer can count."""
-    first: list[StartShown]
-    """Up to a hundred of them."""
+from tickwork.api.answers import Cursor, Moment
+from tickwork.api.paused_view import ScopePauseShown, StartShown, StartsShown
 
 
 class EndedBy(TypedDict):

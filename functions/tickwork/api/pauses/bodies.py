@@ -6,20 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tickwork.api.fields import Body, Query, Text
+from tickwork.api.fields import Body, GroupName, Query, Text
 
 Cell = Annotated[str, Field(pattern=r"^([a-z0-9-]{1,20}|\*)$")]
 """A whole cell, or `*` for all."""
 
 
 class ScopeIn(Body):
-    """What is paused: a team; with `pool`, a pool of that team, or, of the platform's team, one of the deployment; with
-    `cell`, everything in it."""
+    """What is paused: a team; with `group`, what of the team bears that label; with `pool`, a pool of that team, or, of
+    the platform's team, one of the deployment; with `cell`, everything in it."""
 
     team: Text | None = None
     """Left out: the caller's own."""
     pool: Text | None = None
     """As its team calls it. What needs one of its lanes is paused with it."""
+    group: GroupName | None = None
+    """A label of the team's jobs and timers."""
     cell: Cell | None = None
     """A whole cell, or `*` for all: for the platform alone."""
     by: Annotated[str, Field(min_length=1, max_length=80)] | None = None
@@ -50,6 +52,7 @@ class InFlightQuery(Query):
     team: Text | None = None
     """Left out: the caller's own."""
     pool: Text | None = None
+    group: GroupName | None = None
     cell: Cell | None = None
     cursor: str | None = None
 

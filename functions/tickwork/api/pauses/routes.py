@@ -6,17 +6,17 @@ from typing import Any, cast
 
 from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, instant_of
-from tickwork.api.paused_view import ScopePauseShown, scope_pause_view
+from tickwork.api.paused_view import ScopePauseShown, scope_pause_view, starts_view
 from tickwork.api.pauses.answers import InFlightAnswer, PausesAnswer, ResumedScope
 from tickwork.api.pauses.bodies import InFlightQuery, PausesQuery, ScopeIn, ScopePauseIn, ScopeResumeIn
 from tickwork.api.routing import Call, Route
 from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.pools import check_pool_name
-from tickwork.core.errors import Forbidden, InvalidField, NotFound
+from tickwork.core.errors import Forbidden, InvalidField, NotFound, TooMany
 from tickwork.core.ids import check_slug
 from tickwork.core.instants import iso, iso_ms
 from tickwork.core.jobs.pauses import Pause
-from tickwork.core.jobs.scopes import ALL_CELLS, CELL, POOL, TEAM, Scope
+from tickwork.core.jobs.scopes import ALL_CELLS, CELL, GROUP, POOL, TEAM, Scope
 from tickwork.flows.access import pools, registry
 from tickwork.flows.audit import draining
 from tickwork.flows.audit.draining import Place
@@ -24,7 +24,7 @@ from tickwork.flows.jobs import pausing
 
 
 def pause_scope(call: Call[ScopePauseIn, NoQuery]) -> tuple[int, ScopePauseShown]:
-    """Start nothing of a team, a pool or the cell from now on. Again with the same words is a no-op.
+    """Start nothing of a team, a group, a pool or the cell from now on. Again with the same words is a no-op.
 
     What has been started goes on, with its retries and heartbeats. It holds for all starts within five seconds.
     """
@@ -38,14 +38,13 @@ def pause_scope(call: Call[ScopePauseIn, NoQuery]) -> tuple[int, ScopePauseShown
 
 
 def resume_scope(call: Call[ScopeResumeIn, NoQuery]) -> tuple[int, ResumedScope]:
-    """Let a team, a pool or the cell start again, and say what that starts: this, and nothing else. Again is a no-op.
+    """Let a team, a group, a pool or the cell start again, and say what that starts: this, and nothing else.
 
-    What another pause keeps waiting, it does not start.
+    Again is a no-op. What another pause keeps waiting, it does not start.
     """
     body, scope = call.body, _scope(call, call.body)
     found = pausing.resume_scope(call.ports, scope, call.actor.signs(body.by), dry_run=body.dry_run)
-    starting, last = found.starting, found.last
-    first = [{"occurrence": key.occurrence, "scheduled_at": iso(key.scheduled_at_ms)} for key in starting.first]
+    last = found.last
     return 200, cast(
         "ResumedScope",
         {
@@ -53,7 +52,7 @@ def resume_scope(call: Call[ScopeResumeIn, NoQuery]) -> tuple[int, ResumedScope]
             "name": scope.name,
             "changed": found.changed,
             "dry_run": body.dry_run,
-            "starts": {"count": starting.count, "at_least": starting.at_least, "first": first},
+            "starts": starts_view(found.starting),
             "resumed": None if last is None else {"by": last.resumed_by, "at": iso_ms(last.until_ms)},
         },
     )
@@ -68,12 +67,12 @@ def list_pauses(call: Call[NoBody, PausesQuery]) -> tuple[int, PausesAnswer]:
 
 
 def list_in_flight(call: Call[NoBody, InFlightQuery]) -> tuple[int, InFlightAnswer]:
-    """What of a team, a pool or a cell has been started and has not ended. Under a pause it only becomes less.
+    """What of a team, a group, a pool or a cell has been started and has not ended. Under a pause it only becomes less.
 
     A page of a pass over the ledger: it is drained when all pages are empty, five seconds after the pause or later.
     """
     query = call.query
-    scope = _scope(call, ScopeIn(team=query.team, pool=query.pool, cell=query.cell))
+    scope = _scope(call, ScopeIn(team=query.team, pool=query.pool, group=query.group, cell=query.cell))
     after: list[int] | None = from_cursor(query.cursor, list)
     if after is not None and (len(after) != 3 or not all(type(one) is int and one >= 0 for one in after)):
         raise not_a_cursor()
@@ -88,11 +87,13 @@ def _scope(call: Call[Any, Any], body: ScopeIn) -> Scope:
     if body.cell is not None:
         if actor.team != PLATFORM_TEAM or actor.role != "platform":
             raise _platforms("a cell")
-        if body.pool or body.team not in (None, PLATFORM_TEAM):
-            raise InvalidField("a cell is all teams'", field="cell", remedy="name no team and no pool beside it")
+        if body.pool or body.group or body.team not in (None, PLATFORM_TEAM):
+            raise InvalidField("a cell is all teams'", field="cell", remedy="name no team, pool or group beside it")
         if body.cell not in (ALL_CELLS, *(shape.name for shape in layout.shapes)):
             raise InvalidField(f"there is no cell {body.cell!r}", field="cell", remedy="`tickwork cells list` has them")
         return Scope(PLATFORM_TEAM, CELL, body.cell)
+    if body.pool is not None and body.group is not None:
+        raise InvalidField("a group is in no pool", field="group", remedy="name either the group or the pool")
     if body.team is None and not (body.pool in layout.pools and actor.team == PLATFORM_TEAM):
         raise InvalidField("it is not said what", field="team", remedy="name the team, or `cell` for everything")
     if body.pool in layout.pools:
@@ -109,7 +110,7 @@ def _scope(call: Call[Any, Any], body: ScopeIn) -> Scope:
     if body.pool is not None:
         return Scope(team, POOL, pools.get_pool(call.ports, team, check_pool_name(body.pool, "pool")).pool)
     registry.check_heard_of(call.ports, team)
-    return Scope(team, TEAM, team)
+    return Scope(team, GROUP, body.group) if body.group is not None else Scope(team, TEAM, team)
 
 
 def _platforms(what: str) -> Forbidden:
@@ -126,7 +127,7 @@ ROUTES = (
         ScopePauseIn,
         NoQuery,
         cast("Any", ScopePauseShown),
-        errors=(NotFound, Forbidden),
+        errors=(NotFound, Forbidden, TooMany),
     ),
     Route("POST", "/pauses:resume", resume_scope, ScopeResumeIn, NoQuery, ResumedScope, errors=(NotFound, Forbidden)),
     Route("GET", "/pauses/in-flight", list_in_flight, NoBody, InFlightQuery, InFlightAnswer, errors=_ERRORS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from tickwork.api.answers import Moment, Reached, Second
+from tickwork.api.paused_view import ScopePauseShown
 
 
 class AttemptShown(TypedDict):
@@ -114,6 +115,8 @@ class RunShown(TypedDict):
     defaults_version: NotRequired[int]
     """The version of the platform's defaults that it goes by, from its first attempt to its last replay; left out: the
     one that its job was registered by."""
+    paused_by: NotRequired[ScopePauseShown]
+    """Of one run alone: the pause that keeps it from its first start, of its job or of what it lies in."""
     attempts: list[AttemptShown]
     overlong: NotRequired[OverlongShown]
     held_by: NotRequired[HeldByShown]

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery, instant_of
+from tickwork.api.paused_view import with_pause
 from tickwork.api.places import key_of, own_by_team, run_named
 from tickwork.api.routing import Call, PathPart, Route
 from tickwork.api.runs.answers import CancelledRun, CancelRunsAnswer, RunShown, RunsPage, UncancelledRun
@@ -55,7 +56,7 @@ def get_run(call: Call[NoBody, RunQuery]) -> tuple[int, RunShown]:
             field="run",
             remedy="check the name; ended runs are kept for the retention time",
         )
-    return 200, run_view(history.view_of(call.ports, run))
+    return 200, with_pause(call.ports, run, run_view(history.view_of(call.ports, run)))
 
 
 def _after(cursor: str | None, wanted: Filter) -> Place | None:

@@ -6,9 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import PAGE_DEFAULT, Body, LeaseS, Limit, Query, Text
+from tickwork.api.fields import PAGE_DEFAULT, Body, LeaseS, Limit, Query, Tag, Text
 from tickwork.api.work_bodies import RetryIn
 from tickwork.core.access.teams import ROUTES_MAX, SHARED_MAX, SHARED_WITH_MAX
+from tickwork.core.jobs.contracts import MAX_SILENCE_S_MIN, TAGS_MAX
+from tickwork.core.schedule.limits import PERIOD_S_MAX
 
 type Bound = Annotated[int, Field(ge=1, le=10**12)]
 
@@ -27,6 +29,10 @@ class DefaultsIn(Body):
     lease_s: LeaseS | None = None
     tolerance_s: int | None = Field(default=None, ge=0, le=86_400)
     retry_policy: RetryIn | None = None
+    tags: list[Tag] | None = Field(default=None, max_length=TAGS_MAX)
+    dead_man_switch: Literal["on", "off"] | None = None
+    max_silence_s: int | None = Field(default=None, ge=MAX_SILENCE_S_MIN, le=PERIOD_S_MAX)
+    min_duration_s: int | None = Field(default=None, ge=1, le=7 * 86_400)
 
 
 class QuotasIn(Body):

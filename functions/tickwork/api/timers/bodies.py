@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from tickwork.api.fields import BULK_MAX, Body, InstantMs, TeamPage, Text
+from tickwork.api.fields import BULK_MAX, Body, GroupName, InstantMs, TeamPage, Text
 from tickwork.api.runs.bodies import Status
 from tickwork.api.work_bodies import WorkIn
 
@@ -38,7 +38,9 @@ class TimersQuery(TeamPage):
     """Which timers to list."""
 
     status: Status = ""
+    group: GroupName | None = None
+    """Those that bear this label, wherever in time they lie: an index has them."""
     since: InstantMs | None = None
-    """Due at this instant or later; from now on when left out."""
+    """Due at this instant or later; from now on when left out, and of a group from the beginning."""
     until: InstantMs | None = None
-    """Due at this instant or before; within a day of `since` when left out."""
+    """Due at this instant or before; within a day of `since` when left out, and of a group without end."""

@@ -35,10 +35,11 @@ def new_timer(body: TimerIn, layout: Layout, now_ms: int, traceparent: str | Non
         unmasked({"target": {"url": body.target.url}, "payload": body.payload}, None)
     if traceparent is not None and _TRACEPARENT.fullmatch(traceparent):
         work = replace(work, traceparent=traceparent)
+    group = body.group or ""
     if body.client_key is None:
-        return NewTimer(body.team, fire_at_ms, work)
+        return NewTimer(body.team, fire_at_ms, work, group=group)
     asked = asked_of(body)
-    return NewTimer(body.team, fire_at_ms, work, body.client_key, asked.fingerprint, asked.as_written)
+    return NewTimer(body.team, fire_at_ms, work, body.client_key, asked.fingerprint, asked.as_written, group=group)
 
 
 def asked_of(body: TimerIn) -> Asked:

@@ -8,8 +8,10 @@ from typing import Any, cast
 from tickwork.api.cursors import after_place, not_a_cursor, reached, to_place
 from tickwork.api.fields import NoBody, NoQuery
 from tickwork.api.masks import sees_payloads
+from tickwork.api.paused_view import with_pause
 from tickwork.api.places import fields_under, own_by_team
 from tickwork.api.routing import Call, PathPart, Route
+from tickwork.api.timers import lists
 from tickwork.api.timers.answers import (
     CancelledTimer,
     CancelTimersAnswer,
@@ -198,14 +200,15 @@ def _busy(fate: object) -> str:
 
 def get_timer(call: Call[NoBody, NoQuery]) -> tuple[int, TimerShown]:
     """A timer, which is also the record of its run."""
-    run = timers.get_timer(call.ports, call.path["timer_id"])
-    view = history.view_of(call.ports, run)
-    return 200, _view(call, view.run, view.status)
+    view = history.view_of(call.ports, timers.get_timer(call.ports, call.path["timer_id"]))
+    return 200, with_pause(call.ports, view.run, _view(call, view.run, view.status))
 
 
 def list_timers(call: Call[NoBody, TimersQuery]) -> tuple[int, TimersPage]:
-    """A team's timers by fire time, the soonest first."""
+    """A team's timers, or those of one group, by fire time, the soonest first."""
     query, now_ms = call.query, call.ports.clock.now_ms()
+    if query.group is not None:
+        return 200, lists.group_page(call)
     since_ms = now_ms if query.since is None else max(0, query.since)
     until_ms = since_ms + DAY_MS if query.until is None else query.until
     after = after_place(query.cursor)

@@ -15,5 +15,5 @@ def timer_view(run: Run, status: str | None = None, *, sees_payload: bool) -> Ti
     """A one-shot: the same ledger item is its timer and its run."""
     view = run_view(RunView(run, status or run.status))
     what: dict[str, object] = dict(work_view(run.work, sees_payload=sees_payload)) if run.work else {}
-    what |= {name: by for name in ("created_by", "cancelled_by") if (by := getattr(run, name))}
+    what |= {name: by for name in ("created_by", "cancelled_by", "group") if (by := getattr(run, name))}
     return cast("TimerShown", {**view, "timer_id": run.key.job_id, **what})

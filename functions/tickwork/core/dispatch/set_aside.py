@@ -175,14 +175,18 @@ class SetAside(Record):
     """Of a team's: the instant up to which it was served. A version that does not know it goes by `place`, the
     beginning of its first minute, and serves what else lies in its seconds with it: some is sent twice."""
 
-    def covers(self, key: LedgerKey, pool: str = "") -> bool:
-        """Whether an item lies in what the row has still to serve. `pool` is its own, where its item says it."""
+    def covers(self, key: LedgerKey, pool: str = "", group: str | None = None) -> bool:
+        """Whether an item lies in what the row has still to serve. `pool` is its own, where its item says it; so is
+        `group` (None: it does not)."""
         if self.who.kind == TEAM:
             is_within = key.team == self.who.name and self.begin <= key.fire_second <= self.until
             return is_within and in_time(key) > self.at
         if pool_of(self.who) and pool not in ("", pool_of(self.who)):
             return False
-        if (scope := scope_of(self.who)) is not None and scope.kind == scopes.TEAM and scope.name != key.team:
+        scope = scope_of(self.who)
+        if scope is not None and scope.kind in (scopes.TEAM, scopes.GROUP) and scope.owner != key.team:
+            return False
+        if scope is not None and scope.kind == scopes.GROUP and group not in (None, scope.name):
             return False
         if self.who.kind == JOB and self.who.name != key.job_id:
             return False
@@ -232,11 +236,12 @@ def served_up_to(row: SetAside, reached: str, now_s: int) -> SetAside:
     return replace(row, place=max(row.place, reached), tries=0, next_try_s=now_s + FIRST_TRY_S)
 
 
-def served_until(row: SetAside, at: str, now_s: int) -> SetAside:
-    """A team's row after its turns of a window: there is more."""
+def served_until(row: SetAside, at: str, done: int) -> SetAside:
+    """A team's row after its turns of a window: there is more, and it waits for nothing but a second behind the cursor,
+    which a window has to have."""
     begin = max(row.begin, parse_in_time(at)[0]) if at else row.begin
     place = place_of(bucket_of(begin), 0, "")
-    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=now_s + FIRST_TRY_S)
+    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=done + 1)
 
 
 def taking_in(rows: Rows, slice_id: str, left: Mapping[Who, Extent], now_s: int) -> dict[Who, SetAside]:
@@ -279,9 +284,9 @@ def earliest(rows: Rows) -> int:
     return min((row.next_try_s for row in rows.values()), default=0)
 
 
-def any_covers(rows: Iterable[SetAside], key: LedgerKey, pool: str = "") -> bool:
+def any_covers(rows: Iterable[SetAside], key: LedgerKey, pool: str = "", group: str | None = None) -> bool:
     """Whether any of the rows may still have to serve an item: who looks at the slice from outside leaves it alone."""
-    return any(row.covers(key, pool) for row in rows)
+    return any(row.covers(key, pool, group) for row in rows)
 
 
 def key_of(row: SetAside) -> Item:

@@ -35,6 +35,7 @@ def asked_run(job: Job, key: LedgerKey, work: Work, by: str, because: str, now_m
         because=because,
         beside=beside,
         defaults=defaults,
+        group=job.group,
     )
 
 

@@ -82,6 +82,8 @@ class Backfill(Record):
     stopped_because: str = ""
     stops_runs: bool = False
     """Of one that is cancelled: its runs that have started are cancelled too."""
+    group: str = ""
+    """Its job's, when it was made: its runs bear it."""
 
     @property
     def backfill_id(self) -> str:
@@ -167,6 +169,7 @@ def _run(backfill: Backfill, at_ms: int, spread: Spread, now_ms: int) -> Run:
         created_by=backfill.by,
         because=backfill.because,
         beside=True,
+        group=backfill.group,
     )
 
 

@@ -8,14 +8,15 @@ neither pass it nor fire it. It is recorded as cancelled, with the version that 
 from __future__ import annotations
 
 from tickwork.core.jobs import versions
-from tickwork.core.jobs.definitions import ACTIVE, KEPT, Job, Next
+from tickwork.core.jobs.definitions import ACTIVE, KEPT, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import materialise
 from tickwork.core.ledger import items, lifecycle
+from tickwork.core.ledger.groups import GROUPED
 from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.writes import AllOf, Is, Item, Update, Write, all_of
 
-_TOUCHED = items.attributes_of(Job) - items.attributes_of(Job, KEPT)
+_TOUCHED = (items.attributes_of(Job) - items.attributes_of(Job, KEPT)) | {GROUPED}
 """Attributes that a change of a job's definition writes, or takes away."""
 
 _HOLDERS = ("held_through_ms", "holders")
@@ -51,7 +52,8 @@ def change_writes(job: Job, changed: Job, home: str, now_ms: int, retention_s: i
         writes.append(end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s))
     # The item says whether the definition limits its start, and by when: a change of that is a change of the item.
     same = (changed.is_guarded, changed.work.start_within_s) == (job.is_guarded, job.work.start_within_s)
-    same = same and changed.defaults_pin == job.defaults_pin  # what a pin says counts for the pending one, too
+    # What a pin says counts for the pending one, too; and so does its group.
+    same = same and (changed.defaults_pin, changed.group) == (job.defaults_pin, job.group)
     if after is not None and (before != after or not same):
         writes.append(materialise(changed, after, now_ms))
     return tuple(writes)
@@ -70,4 +72,17 @@ def pause_write(job: Job, changed: Job) -> Update:
     changes: Item = {"pauses": [pause.to_item() for pause in changed.pauses], "version": changed.version}
     changes["defined_since"] = changed.defined_since
     changes["audit_head"] = changed.audit_head
+    changes |= next_attributes(changed.next) if changed.next != job.next else {}
     return Update(JOBS, job.key(), as_read(job), set=changes)
+
+
+def moved_writes(job: Job, changed: Job, home: str, now_ms: int, retention_s: int) -> tuple[Write, ...]:
+    """Beside that: what moves the pending occurrence, where a pause keeps it, or no longer does (chain-unbroken)."""
+    before, after = job.next_key(home), changed.next_key(home)
+    if before is None or after is None or before == after:
+        return ()
+    reason = f"moved: the job was paused or resumed (version {changed.version})"
+    return (
+        end_pending(before, lifecycle.CANCEL, reason, now_ms, retention_s),
+        materialise(changed, after, now_ms),
+    )

@@ -34,6 +34,9 @@ _FIELDS: Mapping[str, str] = dict(zip(POLICIES, ("retry", *POLICIES[1:]), strict
 VERSIONS_MAX = 100
 """The document is one item that every process reads twice a minute: so many are some 30 KB."""
 
+NAMED_MAX = 1_000
+"""Teams that all versions together name: 200 in each of a hundred would be more than an item may have."""
+
 TOLERANCE_S_MAX = 86_400
 """As much as a job may say of itself."""
 
@@ -91,6 +94,11 @@ class Defaults(Record):
             if self.versions[number].covers(job.job_id, job.team):
                 return number
         return job.defaults_base
+
+    @property
+    def named(self) -> int:
+        """How many teams all versions together name."""
+        return sum(len(version.teams) for version in self.versions)
 
     def rolled_out(self, number: int, percent: int, teams: Collection[str]) -> Defaults:
         """With a version rolled out for these, and for nobody else."""

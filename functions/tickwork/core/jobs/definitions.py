@@ -23,6 +23,7 @@ from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger import items
 from tickwork.core.ledger.cells import Spread, read_place, written_place
+from tickwork.core.ledger.groups import GROUPED, job_marks
 from tickwork.core.ledger.items import NOT_STORED, Record, Spelling, Unreadable, always, spelled
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.values import whole
@@ -119,6 +120,21 @@ class Definition(Record):
     """Policies that it says, although they are as the platform's defaults were (`defaults`): they stay so."""
     defaults_pin: int | None = None
     """The version of the platform's defaults that it goes by, whatever is rolled out; None: by what is."""
+    group: str = ""
+    """The label that it bears among its team's jobs and timers (`ledger.groups`)."""
+    owner: str = ""
+    """Who answers for it; empty, here and in what follows: as its team says (`contracts`)."""
+    pager_route: str = ""
+    """By which of its team's routes they are paged, by its address."""
+    runbook: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    dead_man_switch: str = ""
+    """`on` or `off`: whether its silence is told."""
+    max_silence_s: int = 0
+    """For how long it may go without a success; 0: as its schedule allows."""
+    min_duration_s: int = 0
+    """A success that took less has done nothing, it seems; 0: none is too quick."""
 
     @property
     def job_id(self) -> str:
@@ -160,7 +176,7 @@ class Job(Definition):
     no occurrence at or before that is ever materialised again. Nor is one that was cancelled before its time, whatever
     the schedule becomes: `cancelled` has those that lie ahead."""
 
-    DERIVED: ClassVar[tuple[str, ...]] = ("job_id",)
+    DERIVED: ClassVar[tuple[str, ...]] = ("job_id", GROUPED)
 
     version: int = always(1)
     status: str = always(ACTIVE)
@@ -248,7 +264,7 @@ class Job(Definition):
         return replace(self, **items.values_of(whole, Definition))
 
     def to_item(self) -> Item:
-        return items.written(self.as_stored()) | self.key()
+        return items.written(self.as_stored()) | self.key() | job_marks(self.team, self.group)
 
     @classmethod
     def from_item(cls, item: Item) -> Self:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tickwork.core.ids import shard_of
 from tickwork.core.instants import LATEST_INSTANT_MS
 from tickwork.core.jobs.definitions import ERROR, FINISHED, Job, Next
+from tickwork.core.jobs.pauses import not_before_ms
 from tickwork.core.ledger import deadlines, lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
@@ -56,7 +57,12 @@ def following(job: Job, after_scheduled_ms: int, shards: int) -> Next | None:
 
 
 def fire_time_ms(job: Job, schedule: Schedule, scheduled_at_ms: int) -> int:
-    """When an occurrence of a job fires: its nominal instant, and its jitter where it has a tolerance."""
+    """When an occurrence of a job fires: its nominal instant, and its jitter where it has a tolerance; or the end of a
+    pause that has kept it."""
+    return max(_planned_ms(job, schedule, scheduled_at_ms), not_before_ms(job.pauses, scheduled_at_ms))
+
+
+def _planned_ms(job: Job, schedule: Schedule, scheduled_at_ms: int) -> int:
     if not job.tolerance_s:
         return scheduled_at_ms
     limit_ms = start_limit_ms(schedule, scheduled_at_ms, job.tolerance_s, job.calendars)
@@ -126,6 +132,7 @@ def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
     """
     start_by_ms = deadlines.start_by_ms(key, job.work)
     run = Run(key, created_at_ms=now_ms, guarded=job.is_guarded, start_by_ms=start_by_ms, hard=job.is_hard)
+    run = replace(run, group=job.group)
     if job.goes_by != job.defaults_base:
         run = replace(run, defaults=job.goes_by)
     return Put(TIMERS, run.to_item(), UNSTARTED)

@@ -1,4 +1,4 @@
-"""Pauses of many jobs and timers at once: of a team, of a pool, of the cell (F12).
+"""Pauses of many jobs and timers at once: of a team, of a group of it, of a pool, of the cell (F12).
 
 One item for each scope that is paused, or was lately, with its pauses as a job has its own (`pauses`). What a scope
 covers is told from an item of the ledger and its pool alone: no list is kept of what is paused, and nothing is written
@@ -20,11 +20,12 @@ from tickwork.core.ledger import kinds, lanes
 from tickwork.core.ledger.items import Record, Spelling, always, spelled
 from tickwork.core.ledger.writes import Item
 
-TEAM, POOL, CELL = "team", "pool", "cell"
+TEAM, POOL, CELL, GROUP = "team", "pool", "cell", "group"
 ALL_CELLS = "*"
 
-KNOWN_MS = 7 * 86_400 * SECOND_MS
-"""How long a pause that is over is still known: what it covered, and nobody has come to since, is decided by it."""
+KNOWN_MS = 14 * 86_400 * SECOND_MS
+"""How long a pause that is over is still known: what it covered, and nobody has come to since, is decided by it; and
+what has waited for its end is given the thirteen days from then that a message in its queue has."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,11 +46,14 @@ class Scope:
     def words(self) -> str:
         return f"the {self.kind} {self.name}"
 
-    def covers(self, team: str, pool: str) -> bool:
-        """Whether what a team has in a pool lies in it: of a cell, in one that was asked for (`Paused.in_cell`)."""
+    def covers(self, team: str, pool: str, group: str) -> bool:
+        """Whether what a team has in a pool, and in a group ('': in none), lies in it: of a cell, in one that was asked
+        for (`Paused.in_cell`)."""
         match self.kind:
             case "team":
                 return team == self.name
+            case "group":
+                return (team, group) == (self.owner, self.name)
             case "pool":
                 return pool in lanes.pools_of(self.name)
             case "cell":
@@ -115,9 +119,9 @@ class Paused:
 
     scopes: tuple[PausedScope, ...] = ()
 
-    def in_force(self, team: str, pool: str, now_ms: int) -> Scope | None:
+    def in_force(self, team: str, pool: str, group: str, now_ms: int) -> Scope | None:
         """A scope that keeps what a team has in a pool from being started: the least by name, so all say one."""
-        over = (one for one in self.scopes if one.scope.covers(team, pool))
+        over = (one for one in self.scopes if one.scope.covers(team, pool, group))
         return next((one.scope.at(pool) for one in over if pause_in_force(one.pauses, now_ms)), None)
 
     def in_cell(self, cell: str) -> Paused:
@@ -129,19 +133,24 @@ class Paused:
         return any(one.kind == POOL for one in self.scopes)
 
     def concerns(self, team: str, scheduled_at_ms: int, now_ms: int) -> bool:
-        """Whether something of a team that is due then may have to do with a pause, in whatever pool it is."""
+        """Whether something of a team that is due then may have to do with a pause, whatever its pool and group."""
         return any(
             pause_in_force(one.pauses, now_ms) or skipping_at(one.pauses, scheduled_at_ms)
             for one in self.scopes
-            if one.kind == POOL or one.scope.covers(team, "")
+            if one.kind == POOL or one.scope.covers(team, "", one.scope.name)
         )
 
-    def pauses_of(self, team: str, pool: str) -> tuple[Pause, ...]:
-        return tuple(pause for one in self.scopes if one.scope.covers(team, pool) for pause in one.pauses)
+    def pauses_of(self, team: str, pool: str, group: str) -> tuple[Pause, ...]:
+        return tuple(pause for one in self.scopes if one.scope.covers(team, pool, group) for pause in one.pauses)
+
+    def waited_until_ms(self, team: str, pool: str, group: str, due_ms: int, now_ms: int) -> int:
+        """When the last pause ended that has kept waiting what was due then; 0: none is known to have."""
+        ended = (pause for pause in self.pauses_of(team, pool, group) if is_over(pause, now_ms))
+        return max((pause.until_ms for pause in ended if pause.until_ms > due_ms), default=0)
 
     def applied_to(self, job: Job) -> Job:
         """A job as it is to be decided on: with the pauses of what it lies in beside its own."""
-        added = self.pauses_of(job.team, job.work.pool)
+        added = self.pauses_of(job.team, job.work.pool, job.group)
         return replace(job, pauses=(*job.pauses, *added)) if added else job
 
     def end_of(self, scope: Scope, now_ms: int) -> int | None:

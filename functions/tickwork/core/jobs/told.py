@@ -62,6 +62,7 @@ def told(job: Job, now_ms: int) -> Item:
     if pause is not None:
         until = iso_ms(pause.until_ms) if pause.until_ms else None
         said["pause"] = {"by": pause.by, "reason": pause.reason, "from": iso_ms(pause.from_ms), "until": until}
+        said["pause"] |= {"at_resume": pause.at_resume} if pause.parks else {}
     if skips := [one for one in job.skips if not one.undone_by]:
         said["skips"] = [{"scheduled_at": iso_ms(one.at_ms), "by": one.by, "reason": one.reason} for one in skips]
     if job.cancelled:

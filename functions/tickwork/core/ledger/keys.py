@@ -6,6 +6,7 @@
 | run that somebody asked for | timers | `cell#shard#bucket` | `second#team#name#scheduled#manual.UNIQUE`, or `backfill.UNIQUE` | API; of a backfill, the end of a run of it, reconciler | as of an occurrence | the team's creates; `CONCURRENCY_MAX` of a backfill at a time |
 | retry of a run | timers | `cell#shard#bucket` | the run's, at its own second, and `#retry.N`, or `.retry.N` behind a kind | a failed attempt | scanner, audit | attempts of the run |
 | look at a run that is buffered | timers | `cell#shard#bucket` | `second#team#name#scheduled#look` | whoever buffers it, or moves the look on | scanner, audit | one of a job |
+| timer, job that bears a group's label | timers, jobs, index `by_group` | `team#group#spread`, `team#group` | `scheduled_at_ms`, `job_id` | whoever creates it, or changes it | lists of a group | time to live, quota of the team |
 | dead run | timers, index `by_dead_letter` | `team#spread` | `ended_at_ms` | the attempt that ended it | lists of runs, dead letters, replay | time to live |
 | run that expired, was skipped, or cancelled when it was due | timers, index `by_dead_letter` | `team#status#spread` | `ended_at_ms` | whoever ends it; the audit, of an older version's | lists of runs | time to live |
 | job | jobs | `team:name` | - | API, scanner (its `next`) | scanner, reconciler, API | quota of the team |
@@ -13,8 +14,7 @@
 | slice | leases | `cell#slice` | - | scanner, ticker | creators, scanner, ticker | slices of the environment |
 | set-aside row | set_aside | `cell#slice` | `kind#name` | scanner | scanner, reconciler | `ROWS_MAX` of a slice |
 | client key | client_keys | `team#key` | - | API | API | time to live |
-| calendar, its latest version | calendars | `team:name` | - | API | scanner, reconciler, API | calendars of the team |
-| calendar, as it was at a version | calendars | `team:name@version` | - | API | people | its changes |
+| calendar, its latest version; as it was at a version | calendars | `team:name`, `team:name@version` | - | API | scanner, reconciler, API; people | calendars of the team, their changes |
 | slot of a resource | resources | `team#name` | `NNNN` | start; the attempt's end deletes it | start | `max_concurrency` |
 | run that waits for a slot | resources | `team#name` | `~wait#due_ms#hash of its ref` | a start that found none; the start that finds one, or who would wake it, deletes it | start; the end of an attempt | time to live |
 | how fast a team creates: what is lent in a window, what is taken in a second | resources | `team#@creates` | `window#number`, `second#number` | API | API | time to live |
@@ -28,14 +28,13 @@
 | what a team holds: timers and bytes of payloads, by week | teams | `@used` | `team` | API, reconciler | API, reconciler | one of the team, `WEEKS_MAX` weeks in it |
 | how many jobs a team has | teams | `@used` | `team#jobs` | API | API | one of the team |
 | backfill of a job | teams | `@backfills` | `team#job#UNIQUE` | API, the end of a run of it, reconciler | API, the end of a run of it, reconciler | `KEPT_MAX` of the job |
-| what is paused: a team, a pool, the cell; known for a week after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
+| what is paused: a team, a group of it, a pool, the cell; known for two weeks after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
 | in which cell what is new of a team, or of all, lies | teams | `@cells` | `team#name`, `all#` | API | whoever creates | teams that were ever placed |
 | what the platform has said | teams | `@rules` | `unknown-teams-refused`, `platform-defaults` | API | all that plan jobs | two |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
-| entry of the audit, about one thing | audit | `team:kind:name` | `begun_ms#number#start of its hash` | the change, in its transaction | lists, verification, seal | time to live |
-| entry of the audit, about one call on many things | audit | `team:call:unique` | `begun_ms#number#start of its hash` | the call, before it and after it | lists, verification, seal | time to live |
+| entry of the audit, about one thing, or about one call on many | audit | `team:kind:name`, `team:call:unique` | `begun_ms#number#start of its hash` | the change, in its transaction; the call, before it and after it | lists, verification, seal | time to live |
 | seal of what a team's audit has gained | audit | `team:seal:entries` | `-#number#start of its hash` | reconciler | verification | time to live |
 | how far a team's audit is sealed | passes | `cell#sealed` | `team` | first change of the team that a process makes; reconciler | reconciler, verification | teams |
 | secret of the hashes of payloads | passes | `cell#audit` | `payloads` | API | API | one |

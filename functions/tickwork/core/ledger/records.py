@@ -11,6 +11,7 @@ from typing import ClassVar, NotRequired, TypedDict
 
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger import items, lifecycle
+from tickwork.core.ledger.groups import GROUPED, timer_marks
 from tickwork.core.ledger.items import Record, Spelling, spelled
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key, parse_ref
 from tickwork.core.ledger.kinds import LOOK
@@ -109,7 +110,7 @@ class Run(Record):
     have ended; the current one, and a first one that succeeded, is in the fields of the run itself.
     """
 
-    DERIVED: ClassVar[tuple[str, ...]] = ("job_id", "scheduled_at_ms")
+    DERIVED: ClassVar[tuple[str, ...]] = ("job_id", "scheduled_at_ms", GROUPED)
 
     key: LedgerKey = field(metadata=spelled(_PLACE))
     status: str = field(default_factory=lifecycle.born, metadata=_STATUS)
@@ -171,6 +172,8 @@ class Run(Record):
     """Of a one-shot: what it is counted for, until that is taken back."""
     interrupted: int = 0
     """Attempts that were handed back and that no policy counts, since the run was created or last replayed."""
+    group: str = ""
+    """The label that it bears: a one-shot its own, a run of a job the job's when it was materialised."""
 
     @property
     def run_id(self) -> str:
@@ -222,11 +225,11 @@ class Run(Record):
         return bool(self.token) and self.handed_back == self.token
 
     def to_item(self) -> Item:
-        """A job's run is found by its job's index; a one-shot is no job's."""
+        """A job's run is found by its job's index; a one-shot is no job's, and found by its group's if it has one."""
         item = items.written(self)
         if self.is_of_job:
-            item |= {"job_id": self.key.job_id, "scheduled_at_ms": self.key.scheduled_at_ms}
-        return item
+            return item | {"job_id": self.key.job_id, "scheduled_at_ms": self.key.scheduled_at_ms}
+        return item | timer_marks(self.key, self.group)
 
 
 @dataclass(frozen=True, slots=True)

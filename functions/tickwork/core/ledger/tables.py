@@ -38,6 +38,9 @@ class Table:
 
 BY_JOB = Index("by_job", "job_id", "scheduled_at_ms", "N")
 BY_TEAM = Index("by_team", "team", "job_id")
+BY_GROUP = Index("by_group", "grouped", "scheduled_at_ms", "N")
+"""Sparse: timers that bear the label of a group (`ledger/groups.py`), by when they are due."""
+JOBS_BY_GROUP = Index("by_group", "grouped", "job_id")
 CALENDARS_BY_TEAM = Index("by_team", "team", "calendar_id")
 KEYS_BY_TEAM = Index("by_team", "team", "key_id")
 ENTRIES_BY_TEAM = Index("by_team", "team", "at_ms", "N")
@@ -47,8 +50,8 @@ BAD_ENDS = Index("by_dead_letter", "dead_letter", "ended_at_ms", "N")
 it. It keeps the name from when it held dead runs only: a deployment may create one index at a time, and old and new
 versions share this one (decision 104)."""
 
-TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB, BAD_ENDS))
-JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM,))
+TIMERS = Table("timers", "pk", "sk", ttl="expires_at_s", indexes=(BY_JOB, BAD_ENDS, BY_GROUP))
+JOBS = Table("jobs", "job_id", ttl="expires_at_s", indexes=(BY_TEAM, JOBS_BY_GROUP))
 LEASES = Table("leases", "slice")
 SET_ASIDE = Table("set_aside", "slice", "who")
 CLIENT_KEYS = Table("client_keys", "client_key", ttl="expires_at_s")

@@ -22,6 +22,7 @@ from tickwork.core.schedule.engine import (
     why_nothing_starts,
 )
 from tickwork.core.schedule.jitter import TOLERANCE_S, default_tolerance_s, fire_at_ms, shortest_gap_s
+from tickwork.core.schedule.longest_gap import longest_gap_s
 from tickwork.core.schedule.parse import (
     first_due,
     meaning_of,
@@ -53,6 +54,7 @@ __all__ = [
     "first_due",
     "hard_freeze",
     "has_end",
+    "longest_gap_s",
     "meaning_of",
     "next_after",
     "occurrences",

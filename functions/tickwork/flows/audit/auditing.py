@@ -251,7 +251,7 @@ def _look_at_slice(ports: Ports, served: _Slice, repairs: Repairs, end: Deadline
 
 
 def _look_at(ports: Ports, served: _Slice, row: OpenBucket, repairs: Repairs) -> None:
-    begin = row.bucket * BUCKET_S
+    begin, served = row.bucket * BUCKET_S, _as_it_stands(served, row)
     last = min(begin + BUCKET_S - 1, backlog.passed_through(served.lease))
     now_s = second_of(ports.clock.now_ms())
     found = _audit_bucket(ports, served, row.bucket, begin, last, repairs, expiring_since_s=row.since_s)
@@ -264,3 +264,12 @@ def _look_at(ports: Ports, served: _Slice, row: OpenBucket, repairs: Repairs) ->
         writes.append(passes.put_row(passes.at_deadline(row, found.deadline_s)))
     repairs.left_open += len(writes) - 1
     commit(ports, *writes)
+
+
+def _as_it_stands(served: _Slice, row: OpenBucket) -> _Slice:
+    """The slice by its lease as it is now, where the last audit had not passed the bucket: another pass may have come
+    there since this one began, and have left the row, which is then all that knows of the bucket."""
+    if served.lease.audited_day >= row.bucket * BUCKET_S + BUCKET_S - 1:
+        return served
+    lease = leasing.read_lease(served.ports, served.number)
+    return served if lease is None else replace(served, lease=lease)

@@ -102,6 +102,6 @@ def _started(items: tuple[Item, ...]) -> Iterator[Run]:
 
 def _lies_in(ports: Ports, scope: Scope, run: Run) -> bool:
     if scope.kind != "pool":
-        return scope.covers(run.key.team, "")
+        return scope.covers(run.key.team, "", run.group)
     work = versions.work_of(ports, run)
-    return work is not None and scope.covers(run.key.team, work.pool)
+    return work is not None and scope.covers(run.key.team, work.pool, run.group)

@@ -8,7 +8,7 @@ its bound, and says how far it has come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tickwork.core.dispatch import backlog
@@ -112,6 +112,11 @@ class _Reader:
             self.leases[place] = leasing.read_lease(ports, place[1]) or SliceLease("")
         is_queued = backlog.has_passed(self.leases[place], run.key)
         return RunView(run, lifecycle.QUEUED if is_queued else lifecycle.PENDING)
+
+
+def viewer(ports: Ports) -> Callable[[Sequence[Item | None]], list[RunView]]:
+    """Turns items into views; what it has to read beside them it remembers."""
+    return _Reader(ports).views
 
 
 def view_of(ports: Ports, run: Run) -> RunView:

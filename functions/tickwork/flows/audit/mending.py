@@ -26,6 +26,7 @@ from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.sending import send_ready
 from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.paused import known_paused
 from tickwork.flows.ledger.reading import read_job, read_status
 from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.ledger.versions import work_of
@@ -52,8 +53,9 @@ def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs, rows: Sequence
 
 
 def _is_aside(rows: Sequence[SetAside], item: Due) -> bool:
-    work = item.work if isinstance(item, Run) else None
-    return set_aside.any_covers(rows, item.key, work.pool if work else "")
+    if not isinstance(item, Run):
+        return set_aside.any_covers(rows, item.key)
+    return set_aside.any_covers(rows, item.key, item.work.pool if item.work else "", item.group)
 
 
 def is_paused(rows: Sequence[SetAside], item: Item) -> bool:
@@ -155,11 +157,16 @@ def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repair
     now_ms = ports.clock.now_ms()
     left: list[Item] = []
     for item in unended:
-        run = _unstarted(item)
-        if run is None or not passes.has_expired(run, since_s * SECOND_MS, now_ms) or _is_next(ports, run.key):
+        run, since_ms = _unstarted(item), since_s * SECOND_MS
+        if run is None or not passes.has_expired(run, since_ms, now_ms) or _is_next(ports, run.key):
             left.append(item)
             continue
-        why = passes.why_expired(_readable_work(ports, run))
+        work = _readable_work(ports, run)
+        waited_ms = _paused_until_ms(ports, run, work)
+        if not passes.has_expired(run, max(since_ms, waited_ms), now_ms):
+            left.append(item)
+            continue
+        why = passes.why_expired(work)
         if isinstance(commit(ports, deadlines.expire(run, why, now_ms, ports.layout.retention_s)), Committed):
             repairs.expired += 1
             note_teams(ports, [run.key.team])
@@ -167,6 +174,12 @@ def expire_unstarted(ports: Ports, unended: Sequence[Item], since_s: int, repair
             ports.signals.log("run_expired", ref=run.key.ref, run_id=run.run_id, why=why)
             finishing.note_outcome(ports, run.key, lifecycle.EXPIRED, now_ms)
     return left
+
+
+def _paused_until_ms(ports: Ports, run: Run, work: Work | None) -> int:
+    """When the pause was over that a run has waited for: its message was sent only then."""
+    paused, pool = known_paused(ports).in_cell(run.key.cell), work.pool if work is not None else ""
+    return paused.waited_until_ms(run.key.team, pool, run.group, run.key.fire_at_ms, ports.clock.now_ms())
 
 
 def _readable_work(ports: Ports, run: Run) -> Work | None:

@@ -15,7 +15,7 @@ from itertools import groupby
 from tickwork.core.dispatch import backlog, set_aside, slices
 from tickwork.core.dispatch.set_aside import SetAside, Who
 from tickwork.core.errors import WorldError
-from tickwork.core.jobs.scopes import TEAM
+from tickwork.core.jobs.scopes import GROUP, TEAM
 from tickwork.core.ledger.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
@@ -125,12 +125,17 @@ def _wanted(who: Who) -> Callable[[Item], bool]:
     if who.kind == set_aside.JOB:
         of_job = f"#{who.name.replace(':', '#', 1)}#"
         return lambda item: str(item["sk"])[10:].startswith(of_job)
-    if (scope := set_aside.scope_of(who)) is not None and scope.kind == TEAM:
-        of_team = f"#{scope.name}#"
-        return lambda item: str(item["sk"])[10:].startswith(of_team)
+    if (scope := set_aside.scope_of(who)) is not None and scope.kind in (TEAM, GROUP):
+        of_team, groups = f"#{scope.owner}#", {scope.name} if scope.kind == GROUP else set()
+        return lambda item: str(item["sk"])[10:].startswith(of_team) and _may_be_of(item, groups)
     if who.kind == set_aside.JOBS:
         return lambda item: "work" not in item
     return lambda _: True
+
+
+def _may_be_of(item: Item, groups: set[str]) -> bool:
+    """Whether an item bears one of these labels, where any are named. A retry bears none: its run does."""
+    return not groups or "run_ref" in item or item.get("group") in groups
 
 
 def work_off(

@@ -83,13 +83,16 @@ class Firing:
     is_crowd: Callable[[str], bool] = lambda _: False
     """Whether the messages of a team are to say whose they are (core/dispatch/shares)."""
 
-    def takes(self, key: LedgerKey, work: Work, fired: Fired, *, moved: bool = False, starts: bool = True) -> bool:
+    def takes(
+        self, key: LedgerKey, work: Work, group: str, fired: Fired, *, moved: bool = False, starts: bool = True
+    ) -> bool:
         """Whether an item of this work may be fired; it is left when whom it needs is held, or when it would start what
         is paused. `moved`: its job may have been in another pool when it was set aside, so that whose it is now says
         nothing."""
         if self.pool and work.pool != self.pool and not moved:
             return False
-        scope = self.paused.in_force(key.team, work.pool, self.at_ms) if starts and is_pausable(key.kind) else None
+        is_asked = starts and is_pausable(key.kind)
+        scope = self.paused.in_force(key.team, work.pool, group, self.at_ms) if is_asked else None
         if scope is not None:
             fired.leave(set_aside.pause(scope), key)
             return False

@@ -68,7 +68,7 @@ def fire(ports: Ports, due: Sequence[Due], firing: Firing) -> Fired:
     retries = [item for item in due if isinstance(item, Retry)]
     looks = [item for item in due if isinstance(item, Look)]
     runs = [item for item in due if isinstance(item, Run)]
-    alone = [run for run in runs if run.work is not None and firing.takes(run.key, run.work, fired)]
+    alone = [run for run in runs if run.work is not None and firing.takes(run.key, run.work, run.group, fired)]
     messages = [message_of(ports, run, run.work, firing) for run in alone if run.work is not None]
     retried = _runs_of(ports, retries, fired)
     jobs = _read_jobs(ports, runs, looks, retries, retried, firing, fired)
@@ -187,7 +187,7 @@ def _to_step(ports: Ports, runs: Sequence[Run], jobs: dict[str, Job], firing: Fi
             continue
         # What its job has not passed is nobody else's to see to, whichever pool the job is in by now.
         moved = job.version > 1 or job.next_key(ports.layout.home) == run.key
-        if firing.takes(run.key, job.work, fired, moved=moved, starts=_may_start(run, job)):
+        if firing.takes(run.key, job.work, job.group, fired, moved=moved, starts=_may_start(run, job)):
             due.append(run)
     return due
 
@@ -252,7 +252,8 @@ def _retry_messages(
             _set_aside(ports, f"{retry.key.ref}: the definition of the run to retry is gone")
             continue
         # A retry goes on with what was started; an attempt that was put off is a start yet.
-        if firing.takes(retry.key, work, fired, moved=job is not None and job.version > 1, starts=not run.attempt):
+        moved = job is not None and job.version > 1
+        if firing.takes(retry.key, work, run.group, fired, moved=moved, starts=not run.attempt):
             messages.append(ReadyMessage(run.key, work, retry.attempt, now_ms, firing.by, retry_ref=retry.key.ref))
     return messages
 

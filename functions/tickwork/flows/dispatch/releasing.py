@@ -65,7 +65,7 @@ def free(
         if job is None or job.buffer is None:
             continue
         # Each is left by itself. Whether a pause keeps it is asked of what is released.
-        takes = [firing.takes(key, job.work, fired, moved=job.version > 1, starts=False) for key in keys]
+        takes = [firing.takes(key, job.work, job.group, fired, moved=job.version > 1, starts=False) for key in keys]
         if not all(takes):
             stuck.add(job_id)
             continue

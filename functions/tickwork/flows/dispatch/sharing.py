@@ -139,7 +139,7 @@ class _Line:
         self.is_served = False
 
     def row(self) -> SetAside | None:
-        return None if self.is_served else set_aside.served_until(self._row, self._stretch.at, self._it.now_s)
+        return None if self.is_served else set_aside.served_until(self._row, self._stretch.at, self._it.until)
 
 
 class _Lines(Stretch):

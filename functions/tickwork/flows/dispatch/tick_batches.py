@@ -23,6 +23,10 @@ worth another look."""
 SHOWN_CHARS_MAX = 200
 """Of a body that is no tick, in the log: enough to see who sent it."""
 
+AT_ONCE_MS_MIN = SECOND_MS
+"""What each of some windows that are served side by side has at least for what was missed, and for what was set aside:
+the next window of its slice begins with the next second."""
+
 type Window = Callable[[], int | None]
 """Serves a slice. None when its ticks have done their work, else how long to wait before they come again."""
 
@@ -38,16 +42,18 @@ class TickBatch:
     """Runs the windows of a batch of ticks, one for each slice: the latest second that is due serves the earlier ones,
     and those that are early come again."""
 
-    def __init__(self, ports: Ports, serving: Serving = one_by_one) -> None:
+    def __init__(self, ports: Ports, serving: Serving = one_by_one, *, at_once: bool = False) -> None:
+        """`at_once`: windows are served side by side, and do not wait for each other."""
         self._ports = ports
         self._serving = serving
+        self._backlog_ms_min = AT_ONCE_MS_MIN if at_once else 0
 
     def serve(self, messages: Mapping[str, InMessage], *, budget_ms: int) -> list[str]:
         """The ids of the messages that must be delivered again; each has been hidden for a short while. The caller
         deletes the others."""
         until_ms = self._ports.clock.monotonic_ms() + budget_ms
         by_slice = self._by_slice(messages)
-        backlog_ms = BACKLOG_MS_MAX // max(1, len(by_slice))
+        backlog_ms = max(BACKLOG_MS_MAX // max(1, len(by_slice)), self._backlog_ms_min)
         served = [latest_due(self._ports, seconds.values()) for seconds in by_slice.values()]
         windows = [
             partial(self._window, self._ports.in_cell(cell), slice_no, second, until_ms, backlog_ms)

@@ -153,13 +153,14 @@ def _serve(it: Serving) -> str:
 
 
 def _wake_next(it: Serving, aside_s_before: int) -> None:
-    """Ticks for what is left: of the backlog there is more at once, of the rows at their next try. It is sent by the
-    window that sets that; should it be lost, the window of each minute looks at the rows too."""
+    """Ticks for what is left: of the backlog there is more at once, of the rows at their next try, which for those of
+    teams has mostly come by now. It is sent by the window that sets that; should it be lost, the window of each minute
+    looks at the rows too."""
     lease, seconds = it.holding.lease, set[int]()
     if lease.late_until:
         seconds.add(it.now_s + 1)
     if lease.aside_s and lease.aside_s != aside_s_before:
-        seconds.add(max(lease.aside_s, it.now_s + 1))
+        seconds.add(max(lease.aside_s, lease.done + 1))
     seconds |= it.pauses.ends_ahead(it.rows)
     if seconds:
         send_ticks(it.ports, {Tick(it.ports.layout.cell, it.slice_no, second) for second in seconds})

@@ -11,21 +11,29 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from tickwork.core.errors import BadSchedule, Conflict, InvalidField, TooLate, VersionConflict
+from tickwork.core.instants import iso
 from tickwork.core.jobs import changes, occurrences, versions
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job, Next
 from tickwork.core.jobs.pauses import (
+    KEEPS_MAX_MS,
+    SKIP,
     Pause,
     end_pause,
     is_last,
     is_repeat,
+    is_same,
+    may_become,
+    not_before_ms,
     pause_in_force,
     resumed,
     was_resumed,
     with_pause,
 )
 from tickwork.core.ledger.writes import Committed
+from tickwork.core.schedule import schedule_from_spec
 from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating, freeing
+from tickwork.flows.jobs import resuming
 from tickwork.flows.jobs.registering import (
     CHANGE_TRIES_MAX,
     NewJob,
@@ -34,6 +42,7 @@ from tickwork.flows.jobs.registering import (
     nothing_due,
     see_to_next,
 )
+from tickwork.flows.jobs.resuming import Starting
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import as_kept, keep_payload
@@ -136,10 +145,10 @@ def _first(job: Job, changed: Job, now_ms: int, shards: int) -> Next | None:
         return job.next
 
 
-def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0) -> Job:
-    """Skip the job's occurrences from now on, until a time (0: until it is resumed). Again with the same words is a
-    no-op, also when its time is over; with others the pause in force ends and the new one begins. TooLate when nothing
-    is left to pause, InvalidField when the end has passed.
+def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0, at_resume: str = SKIP) -> Job:
+    """Skip the job's occurrences from now on, until a time (0: until it is resumed); or, as `at_resume` says, keep them
+    for then. Again with the same words is a no-op, also when its time is over; with others the pause in force ends and
+    the new one begins. TooLate when nothing is left to pause, InvalidField when the end has passed.
 
     Once somebody has resumed the job, the same words are a new wish, for they cannot be told from one. So they are
     where the job has finished since: the pause is written, and holds should somebody revive it."""
@@ -157,24 +166,62 @@ def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0
                 f"job {job_id} has finished", field="job_id", remedy="it has no occurrences left that could be paused"
             )
         standing = pause_in_force(job.pauses, now_ms)
-        if standing is not None and (standing.by, standing.reason, standing.until_ms) == (by, reason, until_ms):
+        if standing is not None and is_same(standing, by, reason, until_ms, at_resume):
+            if standing.parks:
+                see_to_next(ports, job)  # whoever has paused it may have died before that
             return job
-        pauses = with_pause(job.pauses, Pause(by, reason, now_ms, until_ms), job.fired_through_ms)
+        new = _composed(standing, Pause(by, reason, now_ms, until_ms, at_resume=at_resume))
+        pauses = with_pause(job.pauses, new, job.fired_through_ms)
         if (paused := _set_pauses(ports, job, pauses, "paused")) is not None:
             ports.signals.log("job_paused", job_id=job_id, by=by, reason=reason, until_ms=until_ms)
             return paused
     raise _contended(job_id)
 
 
-def resume_job(ports: Ports, job_id: str, by: str) -> tuple[Job, bool]:
+def _composed(standing: Pause | None, new: Pause) -> Pause:
+    """A new pause of a job. One that keeps what it covers has an end; and what the one in force has kept goes on
+    waiting, so that a pause which keeps nothing cannot follow it."""
+    keeps = standing is not None and standing.parks
+    if new.at_resume == SKIP and keeps:
+        raise InvalidField(
+            "the pause in force keeps what is due, and this one would not",
+            field="at_resume",
+            remedy="give `latest` or `all`; or resume the job first, with what is to become of what waits",
+        )
+    if new.at_resume == SKIP:
+        return new
+    last_ms = new.from_ms + KEEPS_MAX_MS
+    if new.until_ms > last_ms:
+        raise InvalidField(
+            "what is due is kept for 366 days at the most", field="until", remedy=f"give a time before {iso(last_ms)}"
+        )
+    from_ms = standing.from_ms if keeps and standing is not None else new.from_ms
+    return replace(new, from_ms=from_ms, until_ms=new.until_ms or last_ms, parks=True)
+
+
+def resume_job(
+    ports: Ports, job_id: str, by: str, at_resume: str = "", starting: Starting | None = None
+) -> tuple[Job, bool]:
     """(job, whether it was paused until this person resumed it, now or by an earlier request whose answer may have
-    been lost). Occurrences run again from then on; those of the pause stay skipped."""
+    been lost). Occurrences run again from then on; those of the pause stay skipped, or become what was said then, or
+    what `at_resume` says. InvalidField where they were skipped already. `starting` is told what that starts."""
     for _ in range(CHANGE_TRIES_MAX):
         job, now_ms = get_job(ports, job_id), ports.clock.now_ms()
-        if pause_in_force(job.pauses, now_ms) is None:
+        if (standing := pause_in_force(job.pauses, now_ms)) is None:
             last = resumed(job.pauses)
+            if last is not None and last.parks:
+                see_to_next(ports, job)  # whoever has resumed it may have died before that
             return job, last is not None and last.resumed_by == by
-        if (changed := _set_pauses(ports, job, end_pause(job.pauses, now_ms, by), "resumed")) is not None:
+        if not may_become(standing, at_resume):
+            raise InvalidField(
+                "what was due meanwhile is skipped, and recorded so",
+                field="at_resume",
+                remedy="leave it out, and have it run again: `tickwork backfills create`",
+            )
+        ended = end_pause(job.pauses, now_ms, by, at_resume)
+        if starting is not None and standing.parks:
+            resuming.starting_of(ports, replace(job, pauses=ended), now_ms, starting)
+        if (changed := _set_pauses(ports, job, ended, "resumed")) is not None:
             ports.signals.log("job_resumed", job_id=job_id, by=by)
             return changed, True
     raise _contended(job_id)
@@ -183,8 +230,28 @@ def resume_job(ports: Ports, job_id: str, by: str) -> tuple[Job, bool]:
 def _set_pauses(ports: Ports, job: Job, pauses: tuple[Pause, ...], action: str) -> Job | None:
     since = job.defined_since or job.version
     changed = replace(job, pauses=pauses, version=job.version + 1, defined_since=since)
+    changed, now_ms = replace(changed, next=_moved(ports, job, changed)), ports.clock.now_ms()
+    key = changed.next_key(ports.layout.home)
+    creating.prepare_slices(ports, [key] if key and changed.next != job.next else [])
     changed, entry = recorded_job(ports, job, changed, action)
-    return changed if isinstance(commit(ports, changes.pause_write(job, changed), entry), Committed) else None
+    moved = changes.moved_writes(job, changed, ports.layout.home, now_ms, ports.layout.retention_s)
+    if not isinstance(commit(ports, changes.pause_write(job, changed), entry, *moved), Committed):
+        return None
+    if moved:
+        see_to_next(ports, changed)
+    return changed
+
+
+def _moved(ports: Ports, job: Job, changed: Job) -> Next | None:
+    """The pending occurrence where it is to be with the job's new pauses: one that a pause keeps, or has kept, fires
+    when that ends. What neither keeps is left where it is, whatever its schedule has become."""
+    if job.next is None or job.status != ACTIVE:
+        return job.next
+    at_ms = job.next.scheduled_at_ms
+    if not (not_before_ms(job.pauses, at_ms) or not_before_ms(changed.pauses, at_ms)):
+        return job.next
+    planned = reading.to_plan(ports, changed)
+    return replace(job.next, fire_at_ms=occurrences.fire_time_ms(planned, schedule_from_spec(job.schedule), at_ms))
 
 
 def _contended(job_id: str) -> Conflict:

@@ -2,16 +2,19 @@
 
 Protects: nothing is deleted but the team's own item, and what is stored goes on firing. What counts as alive is what
 can be told at a bounded price: jobs, calendars, pools and keys by their indexes, timers by the team's mark, which holds
-the team as well for the minute in which something new may not be found yet.
+the team as well for the minute in which something new may not be found yet, and by a pause over it: what waits for that
+one's end would fire for whoever has the name by then.
 """
 
 from __future__ import annotations
 
 from tickwork.core.access import holdings, teams
-from tickwork.core.access.actors import Actor
+from tickwork.core.access.actors import PLATFORM_TEAM, Actor
 from tickwork.core.access.teams import Team
 from tickwork.core.errors import Conflict, InUse, WorldError
 from tickwork.core.instants import iso
+from tickwork.core.jobs.pauses import pause_in_force
+from tickwork.core.jobs.scopes import POOL, PausedScope
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Committed, Delete, Is
@@ -19,6 +22,7 @@ from tickwork.flows.access import keys, pools, registry
 from tickwork.flows.access.teams import get_team, recorded_team
 from tickwork.flows.jobs import calendars, counting_jobs, registering
 from tickwork.flows.ledger.commit import commit
+from tickwork.flows.ledger.paused import read_paused
 from tickwork.ports import Ports
 
 DELETE_TRIES_MAX = 3
@@ -65,9 +69,17 @@ def _alive(ports: Ports, team: Team) -> str:
         return "pools"
     if any(key.status_at(now_ms) == "valid" for key in keys.list_keys(ports, name)):
         return "API keys that are valid"
+    if any(_may_wait_for(one, name) and pause_in_force(one.pauses, now_ms) for one in read_paused(ports).scopes):
+        return "a pause over it, for whose end timers may wait"
     if team.pending_until_ms > now_ms:
         return f"something just created, or timers, that may be pending until {iso(team.pending_until_ms)}"
     return ""
+
+
+def _may_wait_for(paused: PausedScope, team: str) -> bool:
+    """Whether something of a team may wait for the end of a pause, in whatever pool of its own or of all it is."""
+    scope = paused.scope
+    return scope.owner in (team, PLATFORM_TEAM) if scope.kind == POOL else scope.covers(team, "", scope.name)
 
 
 def _has_jobs(ports: Ports, team: str) -> bool:

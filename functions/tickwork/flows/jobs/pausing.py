@@ -14,10 +14,10 @@ from typing import Any
 from tickwork.core.access.actors import PLATFORM_TEAM
 from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
-from tickwork.core.errors import Conflict, InvalidField
+from tickwork.core.errors import Conflict, InvalidField, TooMany
 from tickwork.core.instants import iso_ms, second_of
 from tickwork.core.jobs.pauses import Pause, end_pause, is_last, pause_in_force, resumed, with_pause
-from tickwork.core.jobs.scopes import KNOWN_MS, Paused, PausedScope, Scope, paused_of, scope_key
+from tickwork.core.jobs.scopes import GROUP, KNOWN_MS, Paused, PausedScope, Scope, paused_of, scope_key
 from tickwork.core.ledger.messages import Tick
 from tickwork.core.ledger.tables import TEAMS
 from tickwork.core.ledger.writes import Absent, Committed, Is, Put
@@ -28,6 +28,9 @@ from tickwork.flows.jobs.resuming import Starting
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.paused import PLACE, read_paused
 from tickwork.ports import Ports
+
+GROUPS_MAX = 50
+"""Of a team's groups that are paused, or were in the last week: every window reads what is paused."""
 
 CHANGE_TRIES_MAX = 4
 """Each refusal means that somebody else has paused or resumed the same just then."""
@@ -45,8 +48,8 @@ class Resumed:
 
 def pause_scope(ports: Ports, scope: Scope, pause: Pause) -> PausedScope:
     """Keep what lies in a scope from being started from now on. Again with the same words is a no-op; with others the
-    pause in force ends and this one begins, and what has waited goes on waiting. InvalidField when its end has passed.
-    """
+    pause in force ends and this one begins, and what has waited goes on waiting. InvalidField when its end has passed,
+    TooMany for one group more than may be paused."""
     for _ in range(CHANGE_TRIES_MAX):
         standing, now_ms = _standing(ports, scope), ports.clock.now_ms()
         pauses = standing.pauses if standing else ()
@@ -55,12 +58,24 @@ def pause_scope(ports: Ports, scope: Scope, pause: Pause) -> PausedScope:
             return standing
         if pause.until_ms and pause.until_ms <= now_ms:
             raise InvalidField("it has passed", field="until", remedy="give a later time, or leave it out")
+        if standing is None and scope.kind == GROUP:
+            _refuse_too_many(ports, scope)
         after = with_pause(pauses, replace(pause, from_ms=now_ms), now_ms - KNOWN_MS)
         if (paused := _put(ports, scope, standing, after, "paused")) is not None:
             until = iso_ms(pause.until_ms) if pause.until_ms else None
             ports.signals.log("scope_paused", scope=scope.key, by=pause.by, reason=pause.reason, until=until)
             return paused
     raise _contended(scope)
+
+
+def _refuse_too_many(ports: Ports, scope: Scope) -> None:
+    known = [one for one in read_paused(ports).scopes if (one.kind, one.scope.owner) == (GROUP, scope.owner)]
+    if len(known) >= GROUPS_MAX:
+        raise TooMany(
+            f"{GROUPS_MAX} groups of {scope.owner} are paused, or were in the last week",
+            field="group",
+            remedy="pause the team, or give what is paused together one label",
+        )
 
 
 def resume_scope(ports: Ports, scope: Scope, by: str, *, dry_run: bool = False) -> Resumed:

@@ -17,8 +17,9 @@ from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.defaults import BUILT_IN
 from tickwork.core.jobs.definitions import ACTIVE, DELETED, Definition, Job, Next, next_attributes, registered
 from tickwork.core.ledger import lifecycle, pending
+from tickwork.core.ledger.groups import job_marks, jobs_partition
 from tickwork.core.ledger.items import Unreadable
-from tickwork.core.ledger.tables import BY_TEAM, JOBS
+from tickwork.core.ledger.tables import BY_TEAM, JOBS, JOBS_BY_GROUP
 from tickwork.core.ledger.writes import Absent, Committed, Condition, Item, Put, Refused, Update, Write
 from tickwork.core.schedule import schedule_from_spec, starting_after_ms
 from tickwork.flows.access.quotas import not_counted
@@ -171,17 +172,17 @@ def get_job(ports: Ports, job_id: str) -> Job:
 
 
 def list_jobs(
-    ports: Ports, team: str, *, limit: int, after: str | None, strict: bool = False
+    ports: Ports, team: str, *, limit: int, after: str | None, group: str = "", strict: bool = False
 ) -> tuple[list[Job], str | None]:
-    """A page of a team's jobs by name, and the cursor to go on after (a job id). Deleted ones are left out: a page
-    among many of them may be short, or empty, and still have a cursor. So are those that cannot be read; `strict`: such
-    a one, if it is not deleted, is Unreadable."""
+    """A page of a team's jobs (of one group) by name, and the cursor to go on after (a job id). Deleted ones are left
+    out: a page among many of them may be short, or empty, and still have a cursor. So are those that cannot be read;
+    `strict`: such a one, if it is not deleted, is Unreadable."""
     jobs: list[Job] = []
-    position: Item | None = None if after is None else {"team": team, "job_id": after}
+    position: Item | None = None if after is None else {"job_id": after, "team": team}
+    if position is not None and group:
+        position = {"job_id": after, **job_marks(team, group)}
     for _ in range(LIST_READS_MAX):
-        keys, position = ports.store.query_index(
-            JOBS, BY_TEAM, team, limit=limit - len(jobs), after=position, descending=False
-        )
+        keys, position = _keys(ports, team, group, limit - len(jobs), position)
         found = read_many(ports, JOBS, [{"job_id": key["job_id"]} for key in keys])
         if strict:
             jobs += [job_from(item) for item in found if item is not None and item.get("status") != DELETED]
@@ -190,6 +191,13 @@ def list_jobs(
         if position is None or len(jobs) == limit:
             break
     return jobs, None if position is None else str(position["job_id"])
+
+
+def _keys(ports: Ports, team: str, group: str, limit: int, after: Item | None) -> tuple[list[Item], Item | None]:
+    if group:
+        of_group = jobs_partition(team, group)
+        return ports.store.query_index(JOBS, JOBS_BY_GROUP, of_group, limit=limit, after=after, descending=False)
+    return ports.store.query_index(JOBS, BY_TEAM, team, limit=limit, after=after, descending=False)
 
 
 def _readable(ports: Ports, item: Item | None) -> Job | None:
@@ -201,10 +209,10 @@ def _readable(ports: Ports, item: Item | None) -> Job | None:
         return None
 
 
-def delete_job(ports: Ports, job_id: str) -> bool:
-    """Delete a job and cancel its pending occurrence, in one transaction. Again is a no-op (False). A run that was
-    dispatched before goes on; the tombstone keeps its definition, when it was deleted, and that no passed occurrence
-    ever comes back."""
+def delete_job(ports: Ports, job_id: str, reason: str = "") -> bool:
+    """Delete a job, for a reason that its audit keeps, and cancel its pending occurrence, in one transaction. Again is
+    a no-op (False). A run that was dispatched before goes on; the tombstone keeps its definition, when it was deleted,
+    and that no passed occurrence ever comes back."""
     at_ms = 0
     for _ in range(CHANGE_TRIES_MAX):
         job = read_job(ports, job_id)
@@ -213,7 +221,7 @@ def delete_job(ports: Ports, job_id: str) -> bool:
         if job.status == DELETED:
             return bool(at_ms) and job.deleted_at_ms == at_ms  # our own try, whose answer was lost
         at_ms = ports.clock.now_ms()
-        if isinstance(commit(ports, *_deletion(ports, job, at_ms)), Committed):
+        if isinstance(commit(ports, *_deletion(ports, job, at_ms, reason)), Committed):
             counting_jobs.gone(ports, job.team)
             if job.buffer is not None:
                 freeing.free_job(ports, job_id)
@@ -227,9 +235,9 @@ def deleted_at_ms(ports: Ports, job_id: str) -> int:
     return job.deleted_at_ms if job is not None and job.status == DELETED else 0
 
 
-def _deletion(ports: Ports, job: Job, now_ms: int) -> list[Write]:
-    retention_s = ports.layout.retention_s
-    gone, entry = recorded_job(ports, job, replace(job, status=DELETED, version=job.version + 1), "deleted")
+def _deletion(ports: Ports, job: Job, now_ms: int, reason: str) -> list[Write]:
+    retention_s, facts = ports.layout.retention_s, {"reason": reason} if reason else {}
+    gone, entry = recorded_job(ports, job, replace(job, status=DELETED, version=job.version + 1), "deleted", facts)
     tombstone = {
         "status": DELETED,
         "deleted_at_ms": now_ms,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from tickwork.core.dispatch import buffering, chain, set_aside
 from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.errors import BadSchedule
+from tickwork.core.jobs import overlap
 from tickwork.core.jobs.definitions import ACTIVE, Job, Next
 from tickwork.core.jobs.overlap import Holder, Holding
 from tickwork.core.jobs.scopes import Paused, Scope
@@ -27,16 +28,16 @@ from tickwork.core.ledger.keys import (
     second_range,
     slice_key,
 )
-from tickwork.core.ledger.records import HeldBy, Look, Retry, Run
+from tickwork.core.ledger.records import Look, Retry, Run
 from tickwork.core.ledger.tables import LEASES, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.overlapping import holding_of
-from tickwork.flows.ledger import versions
+from tickwork.flows.ledger import reading, versions
 from tickwork.flows.ledger.platform_defaults import as_due
 from tickwork.flows.ledger.reading import pages, read_job_to_plan, read_many, read_run
-from tickwork.ports import Ports
+from tickwork.ports import Layout, Ports
 
 LISTED_MAX = 100
 """Occurrences that an answer names; of more it says how many."""
@@ -91,6 +92,24 @@ def starting(ports: Ports, scope: Scope, after: Paused, now_ms: int) -> Starting
     return looking.found
 
 
+def starting_of(ports: Ports, job: Job, now_ms: int, found: Starting) -> None:
+    """What a job starts whose own pause ends now, as its pauses are then; told anew."""
+    found.count, found.at_least, found.first = 0, False, []
+    if job.status != ACTIVE or job.next is None:
+        return
+    job = reading.to_plan(ports, job)
+    try:
+        holding = holding_of(ports, job)
+    except Unreadable:  # who holds it nobody can say now
+        found.at_least = True
+        return
+    for count, at in enumerate(_firing(job, holding, now_ms, ports.layout)):
+        if count >= OF_JOB_MAX:
+            found.at_least = True
+            return
+        found.add(job.occurrence_key(ports.layout.home, at))
+
+
 def _look_in_cell(looking: _Looking) -> None:
     ports, scope = looking.ports, looking.scope
     keys: list[Item] = [{"slice": slice_key(ports.layout.cell, number)} for number in range(ports.layout.slices)]
@@ -126,7 +145,7 @@ def _look_at(looking: _Looking, row: SetAside, due: Run | Retry) -> None:
     if not row.covers(due.key, work.pool if work else ""):
         return
     if isinstance(due, Run) and work is not None:
-        _add_unless_paused(looking, due.key, work.pool)
+        _add_unless_paused(looking, due.key, work.pool, due.group)
     elif not looking.may_read():
         return
     elif isinstance(due, Retry):
@@ -135,10 +154,10 @@ def _look_at(looking: _Looking, row: SetAside, due: Run | Retry) -> None:
         _look_at_chain(looking, due)
 
 
-def _add_unless_paused(looking: _Looking, key: LedgerKey, pool: str) -> None:
+def _add_unless_paused(looking: _Looking, key: LedgerKey, pool: str, group: str) -> None:
     """Another pause may keep it."""
-    scope = looking.scope
-    if scope.covers(key.team, pool) and looking.after.in_force(key.team, pool, looking.now_ms) is None:
+    lies_in = (key.team, pool, group)
+    if looking.scope.covers(*lies_in) and looking.after.in_force(*lies_in, looking.now_ms) is None:
         looking.found.add(key)
 
 
@@ -149,7 +168,7 @@ def _look_at_retry(looking: _Looking, retry: Retry) -> None:
         return
     work = versions.work_of(looking.ports, run)
     if work is not None:
-        _add_unless_paused(looking, run.key, work.pool)
+        _add_unless_paused(looking, run.key, work.pool, run.group)
 
 
 def _look_at_chain(looking: _Looking, run: Run) -> None:
@@ -157,7 +176,7 @@ def _look_at_chain(looking: _Looking, run: Run) -> None:
     if job is None:
         return
     if job.fired_through_ms >= run.key.scheduled_at_ms:  # fired, and not sent yet
-        _add_unless_paused(looking, run.key, job.work.pool)
+        _add_unless_paused(looking, run.key, job.work.pool, job.group)
         return
     if job.status != ACTIVE or job.next_key(looking.ports.layout.home) != run.key:
         return
@@ -167,29 +186,27 @@ def _look_at_chain(looking: _Looking, run: Run) -> None:
     except Unreadable:  # who holds it nobody can say now: what of it starts is not counted
         looking.found.at_least = True
         return
-    for count, at in enumerate(_firing(job, holding, looking)):
+    for count, at in enumerate(_firing(job, holding, looking.now_ms, looking.ports.layout)):
         if count >= OF_JOB_MAX:
             looking.found.at_least = True
             return
-        _add_unless_paused(looking, job.occurrence_key(looking.ports.layout.home, at), job.work.pool)
+        _add_unless_paused(looking, job.occurrence_key(looking.ports.layout.home, at), job.work.pool, job.group)
 
 
-def _firing(job: Job, holding: Holding | None, looking: _Looking) -> Iterator[Next]:
+def _firing(job: Job, holding: Holding | None, now_ms: int, layout: Layout) -> Iterator[Next]:
     """The occurrences of a job that fire, of those that are due by their nominal time; and of those that would have to
     wait until it is free, as many as may. What fires holds up what is behind it, as in the windows."""
-    at, layout = job.next, looking.ports.layout
+    at = job.next
     try:
-        while at is not None and at.scheduled_at_ms < looking.now_ms:
-            step = chain.plan_step(job, at, looking.now_ms, layout.shards, holding)
+        while at is not None and at.scheduled_at_ms < now_ms:
+            step = chain.plan_step(job, at, now_ms, layout.shards, holding)
             key = job.occurrence_key(layout.home, at)
             if step.fires or step.buffers:
                 yield at
             if step.fires and holding is not None:
-                by: HeldBy = {"run_id": key.run_id, "occurrence": key.occurrence, "status": lifecycle.PENDING}
-                holding = Holding((Holder(key),), by)
+                holding = Holding((Holder(key),), overlap.held_by(Holder(key), Run(key).to_item()))
             if step.buffers:
-                kept_s = looking.ports.layout.retention_s
-                job = replace(job, buffer=buffering.put_behind(job, key, None, looking.now_ms, kept_s)[0])
+                job = replace(job, buffer=buffering.put_behind(job, key, None, now_ms, layout.retention_s)[0])
             at = step.next
     except BadSchedule:
         return  # its job is parked instead

@@ -16,7 +16,7 @@ from tickwork.core.access.diffs import differences
 from tickwork.core.access.entries import Change
 from tickwork.core.errors import InvalidField, VersionConflict
 from tickwork.core.jobs import defaults
-from tickwork.core.jobs.defaults import VERSIONS_MAX, Defaults, Version
+from tickwork.core.jobs.defaults import NAMED_MAX, VERSIONS_MAX, Defaults, Version
 from tickwork.core.jobs.definitions import DELETED, Job
 from tickwork.core.ledger import items
 from tickwork.core.ledger.items import Unreadable
@@ -83,9 +83,16 @@ def _rolled_out(ports: Ports, standing: Defaults, number: int, percent: int, tea
             field="version",
             remedy="roll out a later one, or have a job pin this one (defaults_version: 0)",
         )
+    wanted = standing.rolled_out(number, percent, teams)
+    if wanted.named > max(NAMED_MAX, standing.named):
+        raise InvalidField(
+            f"all versions together would name {wanted.named:,} teams, and at most {NAMED_MAX:,} may be",
+            field="teams",
+            remedy="take back versions that nobody needs, or roll out by percentage",
+        )
     for team in sorted(set(teams).difference(standing.versions[number].teams)):
         check_heard_of(ports, team, "teams")
-    return standing.rolled_out(number, percent, teams)
+    return wanted
 
 
 def check_known(standing: Defaults, number: int, field: str) -> None:

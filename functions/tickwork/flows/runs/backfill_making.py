@@ -241,6 +241,7 @@ def _composed(wanted: Wanted, planned: Plan, unique: str, now_ms: int) -> Backfi
         fingerprint=wanted.fingerprint,
         created_at_ms=now_ms,
         hard=planned.job.is_hard,
+        group=planned.job.group,
     )
 
 

@@ -40,17 +40,22 @@ def read_backfill(ports: Ports, place: Item) -> Backfill | None:
     return None if item is None else Backfill.from_item(item)
 
 
-def advance_after(ports: Ports, key: LedgerKey) -> None:
+def advance_after(ports: Ports, key: LedgerKey, *, is_repeat: bool = False) -> None:
     """After a run of a backfill has ended. What cannot be read or written fails nobody: the reconciler comes by. What
-    is launched and cannot be seen to does, as for every creator: who tells of the end repeats it."""
+    is launched and cannot be seen to does, as for every creator: who tells of the end repeats it. In a repeat what
+    cannot be read may be what was launched, and fails it once more."""
     _, _, unique = kinds.own(key.kind).partition(".")
     place = backfills.place(key.job_id, unique)
     launched: list[LedgerKey] = []
+    owed: WorldError | None = None
     try:
         _steps(ports, place, launched)
     except (WorldError, Unreadable) as error:
         ports.signals.log("backfill_left", backfill=str(place["team"]), error=repr(error))
+        owed = error if is_repeat and isinstance(error, WorldError) else None
     creating.follow_up(ports, launched)
+    if owed is not None:
+        raise owed
 
 
 def advance(ports: Ports, place: Item, *, again: bool = True) -> None:

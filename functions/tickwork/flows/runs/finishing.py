@@ -79,6 +79,13 @@ def see_to_retry(ports: Ports, run: Run) -> Ended:
     return Ended(run.status, run.retry_at_ms)
 
 
+def see_to_next(ports: Ports, run: Run) -> None:
+    """A call finds that a run has ended, perhaps by an earlier try of its own. What its backfill has launched then may
+    lie behind the cursor, unsent."""
+    if kinds.word_of(run.key.kind) == kinds.BACKFILL:
+        backfilling.advance_after(ports, run.key, is_repeat=True)
+
+
 def note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int) -> None:
     """Count and note a run that has ended without success. An `unsafe` one alarms: it waits for a person."""
     if reason.endswith(endings.NOT_REPEATED):
@@ -95,7 +102,10 @@ def note_end(ports: Ports, key: LedgerKey, status: str, reason: str, now_ms: int
 
 
 def note_standing(ports: Ports, run: Run) -> None:
-    """Note how a run has ended, as it stands in the ledger."""
+    """Note how a run has ended, as it stands in the ledger, where a call is repeated."""
+    if kinds.word_of(run.key.kind) == kinds.BACKFILL:
+        see_to_next(ports, run)
+        return
     started_at_ms = run.started_at_ms if run.status == lifecycle.SUCCEEDED else 0
     note_outcome(ports, run.key, run.status, run.ended_at_ms, started_at_ms)
 

@@ -41,12 +41,12 @@ def unless_paused(ports: Ports, run: Run, request: StartRequest, start: Try) -> 
         return start
     paused, now_ms = read_paused(ports).in_cell(run.key.cell), ports.clock.now_ms()
     team, pool = run.key.team, _pool_of(ports, run, paused)
-    skipping = skipping_at(paused.pauses_of(team, pool), run.key.scheduled_at_ms)
+    skipping = skipping_at(paused.pauses_of(team, pool, run.group), run.key.scheduled_at_ms)
     if skipping is not None and run.is_recurring and run.status == lifecycle.PENDING:
         why = skipping.skip_reason
         skip = end_pending(run.key, lifecycle.SKIP, why, now_ms, ports.layout.retention_s)
         return Try((skip,), ends=lifecycle.SKIPPED, reason=why)
-    scope = paused.in_force(team, pool, now_ms)
+    scope = paused.in_force(team, pool, run.group, now_ms)
     if scope is None:
         return start
     due_ms = (now_ms + AHEAD_MS) // SECOND_MS * SECOND_MS

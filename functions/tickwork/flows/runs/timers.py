@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tickwork.core.errors import AlreadyExists, InvariantViolated, NotFound, Throttled, TooLate, WorldError
+from tickwork.core.errors import AlreadyExists, Conflict, InvariantViolated, NotFound, Throttled, TooLate, WorldError
 from tickwork.core.ids import one_shot_name
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.ledger import deadlines, lifecycle, pending
@@ -18,7 +18,8 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run, Stands
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
-from tickwork.core.ledger.writes import Absent, Committed, Put, Write
+from tickwork.core.ledger.writes import Absent, Committed, Put, Update, Write
+from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.flows.access import quotas, registry
 from tickwork.flows.dispatch import creating
 from tickwork.flows.ledger.commit import commit
@@ -28,6 +29,9 @@ from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.ledger.teams import note_teams
 from tickwork.flows.runs.client_keys import Asked, Known, claim, first_answers, place_of
 from tickwork.ports import Ports
+
+CANCEL_TRIES_MAX = 4
+"""Each refusal means that its start was put off meanwhile, or once more: that takes some seconds each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class NewTimer:
     """Its fingerprint as older versions took it (`client_keys.Asked`)."""
     stands_for: Stands | None = None
     """What it is counted for in what its team holds."""
+    group: str = ""
 
     @property
     def payload_bytes(self) -> int:
@@ -160,6 +165,7 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
         start_by_ms=deadlines.start_by_ms(key, work),
         created_by=by,
         stands_for=timer.stands_for,
+        group=timer.group,
     )
     writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
     if timer.client_key is not None:
@@ -212,24 +218,40 @@ def timer_place(timer_id: str) -> LedgerKey:
 def cancel_timer(ports: Ports, timer_id: str, reason: str = "cancelled") -> Run:
     """Cancel a timer that has not started; again is a no-op. NotFound, or TooLate when it runs or has ended."""
     key = timer_place(timer_id)
-    now_ms = ports.clock.now_ms()
-    end = pending.end_pending(key, lifecycle.CANCEL, reason, now_ms, ports.layout.retention_s)
-    if ports.acting.by:
-        end = replace(end, set={**end.set, "cancelled_by": ports.acting.by})
-    result = commit(ports, end)
-    if isinstance(result, Committed):
-        if key.fire_at_ms <= now_ms:
-            note_teams(ports, [key.team])
-        run = get_timer(ports, timer_id) if result.item is None else Run.from_item(result.item)
-        quotas.give_back(ports, run)
-        return run
-    if result.only is None:
-        raise NotFound(f"there is no timer {timer_id!r}", field="timer_id", remedy="check the id")
-    run = Run.from_item(result.only)
-    if run.status == lifecycle.CANCELLED:
-        quotas.give_back(ports, run)  # an earlier try may have died before it did
-        return run
-    raise TooLate(
+    now_ms, retention_s = ports.clock.now_ms(), ports.layout.retention_s
+    ending: Sequence[Write] = (pending.end_pending(key, lifecycle.CANCEL, reason, now_ms, retention_s),)
+    for _ in range(CANCEL_TRIES_MAX):
+        result = commit(ports, *_signed(ports, ending))
+        if isinstance(result, Committed):
+            if key.fire_at_ms <= now_ms:
+                note_teams(ports, [key.team])
+            run = get_timer(ports, timer_id) if result.item is None else Run.from_item(result.item)
+            quotas.give_back(ports, run)
+            return run
+        standing = result.failed.get(0)
+        run = get_timer(ports, timer_id) if standing is None else Run.from_item(standing)
+        if run.status == lifecycle.CANCELLED:
+            quotas.give_back(ports, run)  # an earlier try may have died before it did
+            return run
+        # One whose first start was put off (for a pause) waits for its retry, and nobody has started it.
+        is_put_off = run.status == lifecycle.WAITING and not run.attempt
+        verdict = decide_cancel(run, reason, now_ms, retention_s) if is_put_off else None
+        if verdict is None:
+            raise _started(run, timer_id)
+        ending = verdict.writes
+    raise Conflict(f"timer {timer_id} was moved {CANCEL_TRIES_MAX} times meanwhile")
+
+
+def _signed(ports: Ports, ending: Sequence[Write]) -> Sequence[Write]:
+    """The writes of a cancellation, whose first is the run's own, with who has asked for it."""
+    first, *others = ending
+    if not ports.acting.by or not isinstance(first, Update):
+        return ending
+    return replace(first, set={**first.set, "cancelled_by": ports.acting.by}), *others
+
+
+def _started(run: Run, timer_id: str) -> TooLate:
+    return TooLate(
         f"timer {timer_id} is {run.status} and cannot be cancelled any more",
         field="timer_id",
         remedy="a timer can be cancelled until a worker has started it",

@@ -120,6 +120,8 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
     decision = attempts.decide_start(run, request, work or ORDINARY, now_ms, retention_s)
     if isinstance(decision, Declined) and decision.reason == attempts.SUPERSEDED and run is not None and run.put_off:
         finishing.see_to_retry(ports, run)  # perhaps by an earlier try of this very call, which came no further
+    if isinstance(decision, Declined) and run is not None and run.ended:
+        finishing.see_to_next(ports, run)  # it may have ended it, too
     if isinstance(decision, Try) and not decision.ends and run is not None and not run.attempt:
         decision = paused_starts.unless_paused(ports, run, request, decision)
         if decision.put_off is not None or decision.ends:

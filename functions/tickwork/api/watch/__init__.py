@@ -1,0 +1,1 @@
+"""Accountability over HTTP: what jobs owe, and what has come of it."""

@@ -1,0 +1,1 @@
+"""Telling owners what they have to know, and judging who is silent."""
