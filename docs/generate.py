@@ -37,7 +37,7 @@ def lifecycle_page() -> str:
             "One item of the ledger is an occurrence while it is pending, and the record of its run ever after. A pair",
             "of state and event that is not in the table is refused: every status that is written comes from it.",
             "`absent` and `queued` are not stored: where nothing is yet, an item is `absent`; a run is queued when it",
-            "is pending and its second lies at or before `done` of its slice.",
+            "is pending, its second lies at or before `done` of its slice, and no pause or turn has it wait there.",
             "",
             "```mermaid",
             "stateDiagram-v2",

@@ -58,7 +58,7 @@ from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 22
+VERSION = 23
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -225,6 +225,7 @@ def _jobs(world: World) -> None:
         _new(world, "newest", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="cancel_other"),
         _new(world, "parked", every_hour, Work("default", "job")),
         _new(world, "kept", every_hour, Work("default", "job")),
+        _new(world, "frequent", {"rate": "20 seconds", "anchor": "2026-10-20T00:00:00Z"}, Work("default", "job")),
     ):
         registering.create_job(world.ports, new)
     faster = _new(world, "daily", {"rate": "2 hours"}, Work("default", "job", max_duration_s=60))
@@ -251,6 +252,10 @@ def _jobs(world: World) -> None:
     ]
     made = [backfill_making.make(world.ports, one) for one in backfills]
     backfill_stopping.cancel(world.ports, made[1].backfill_id, "ops", "a mistake", stops_runs=True)
+    long = Backfilled(
+        "shop:frequent", 1_792_454_400_000, 1_792_886_400_000, "all", "oldest_first", 2, "ops", "a bug", "long"
+    )
+    backfill_making.make(world.ports, long, backfill_making.plan(world.ports, long).token)
     parked = {"status": "error", "reason": "no zone data", "next_scheduled_at_ms": 0, "next_fire_at_ms": 0}
     commit(world.ports, Update(JOBS, {"job_id": "shop:parked"}, Anyway("as a window parks it"), set=parked))
     holder = world.next_key("shop:freed")

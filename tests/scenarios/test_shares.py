@@ -378,3 +378,46 @@ def test_a_crowd_is_named_to_the_queue_and_the_quiet_are_not(monkeypatch: pytest
     stage.put = seen  # type: ignore[method-assign]
     served(stage, 4)
     assert named == {("big", "big"): 300, ("small", None): 3}
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_served_of_a_teams_row_says_whose_it_is_also_when_none_of_it_is_due_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shares, "CROWD_ITEMS_MIN", 20)
+    stage = a_stage()
+    a_herd(stage, 2_400)
+    stage.at_ms = DUE_MS
+    groups: list[str | None] = []
+    put = stage.put
+
+    def seen(queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        groups.extend(one.group for one in messages if queue == ready_queue("default"))
+        return put(queue, messages)
+
+    stage.put = seen  # type: ignore[method-assign]
+    for count, _ in enumerate(windows(stage, 3), 1):
+        assert rows(stage) or count == 3, "else the herd was no crowd"
+    assert len(groups) > 300
+    assert set(groups) == {"big"}
+
+
+@pytest.mark.usefixtures("small")
+def test_what_a_pool_keeps_waiting_of_a_team_is_sent_while_the_row_of_the_team_has_gone_beyond_it() -> None:
+    stage = Stage(Layout(shards=2, slices=1, pools=("default", "bad")))
+    a_herd(stage, 2_000)
+    waits = {key.ref for key in stage.timers(60, DUE_MS, team="big", pool="bad")}
+    put = stage.put
+
+    def refusing(queue: str, messages: Sequence[OutMessage]) -> SendReport:
+        if queue == ready_queue("bad"):
+            return SendReport(failed=tuple(range(len(messages))), why="AccessDenied")
+        return put(queue, messages)
+
+    stage.put = refusing  # type: ignore[method-assign]
+    served(stage, 1)
+    assert rows(stage) == ["pool#bad", "team#big"], "the row of the team has gone by some of what the pool keeps"
+    stage.put = put  # type: ignore[method-assign]
+    sent = Counter(str(body["ref"]) for body in served(stage, 30))
+    assert rows(stage) == []
+    assert waits <= sent.keys()

@@ -37,6 +37,7 @@ _READERS = (
     *("defaults published", "defaults rolled out", "decided by what it was planned by"),
     *("run asked for", "run asked for before", "told Held"),
     *("backfill made", "backfill run launched", "backfill cancelled", "backfill paused", "backfill resumed"),
+    "backfill piece listed",
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
     *("scope paused skip", "scope paused latest", "scope paused all", "scope resumed", "resume starts something"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),

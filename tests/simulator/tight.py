@@ -65,7 +65,12 @@ _OF_CORE: dict[str, tuple[Bound, ...]] = {
     ),
 }
 _OF_FLOWS: dict[str, dict[str, int]] = {
-    SMALL_STEPS: {"TRANSACTION_WRITES_MAX": STEP_WRITES, "BUCKETS_PER_WRITE": STEP_WRITES // 2},
+    SMALL_STEPS: {
+        "TRANSACTION_WRITES_MAX": STEP_WRITES,
+        "BUCKETS_PER_WRITE": STEP_WRITES // 2,
+        "OCCURRENCES_MAX": 1,
+        "PIECE": 1,
+    },
     FEW_TRIES: {"STEP_TRIES_MAX": 1, "DECIDE_TRIES_MAX": 3, "FAILURES_MAX": 1, "HOLDERS_READ_MAX": 1},
 }
 _AUDITS = {"audited": DAY_S // 2, "audited_hour": DAY_S * 3 // 4, "audited_day": DAY_S}

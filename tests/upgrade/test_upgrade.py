@@ -120,11 +120,16 @@ def replace_parts(gone: Version, come: Version, order: tuple[str, ...]) -> None:
         gone.stop(part)
 
 
-def register(api: ApiClient, name: str, schedule: dict[str, Any]) -> None:
+BEFORE: dict[str, Any] = {"catch_up": {"policy": "all"}}
+ALL = BEFORE | {"overlap": "allow"}
+"""Each occurrence runs, however late. The previous version may know of no overlap, and then allows it."""
+
+
+def register(
+    api: ApiClient, name: str, schedule: dict[str, Any], says: dict[str, Any] = ALL, *, team: str = "up"
+) -> None:
     target = {"pool": "default", "handler": "note"}
-    body = {"team": "up", "name": name, "schedule": schedule, "target": target}
-    body |= {"catch_up": {"policy": "all"}, "overlap": "allow"}
-    api.post("/jobs", body)
+    api.post("/jobs", {"team": team, "name": name, "schedule": schedule, "target": target} | says)
 
 
 def freeze_soon(api: ApiClient) -> None:
@@ -135,7 +140,47 @@ def freeze_soon(api: ApiClient) -> None:
     register(api, "frozen", {"rate": "7 seconds", "calendars": {"exclude": ["freeze"]}})
 
 
-@pytest.mark.timeout(400)
+STEADY: dict[str, Any] = {"rate": f"{PERIOD_S} seconds"}
+FOLLOWED = {"retry_policy": {"max_attempts": 7, "base_s": 2}, **ALL}
+
+
+def use_what_is_new(api: ApiClient) -> None:
+    """What only the new version knows: versions of the defaults, with jobs that follow one and pin one; a skip; and a
+    team that is paused, whose occurrences wait for the end of that."""
+    published = api.post("/defaults", {"edition": 0, "reason": "cards are often back", **FOLLOWED})
+    wanted = {"edition": published["edition"], "version": 2, "teams": ["up"], "reason": "all of it"}
+    api.post("/defaults:roll-out", wanted)
+    register(api, "follows", STEADY, {})
+    register(api, "pins", {"rate": "1 hour"}, {"defaults_version": 2, "max_duration_s": 50})
+    upcoming = api.get("/jobs/up%3Apins/next")["occurrences"][0]["scheduled_at"]
+    api.post("/jobs/up%3Apins/skip", {"scheduled_at": upcoming, "reason": "a holiday"})
+    register(api, "waits", STEADY, team="still")
+    api.post("/pauses", {"team": "still", "reason": "a deployment", "at_resume": "all"})
+
+
+def change(api: ApiClient, job_id: str) -> None:
+    """By the previous version."""
+    path = f"/jobs/{quote(job_id, safe='')}"
+    api.call("PATCH", path, {"version": api.get(path)["version"], "lease_s": 90})
+
+
+def assert_carried_along(old: ApiClient, new: ApiClient) -> None:
+    """What only the new version knows stands where the previous one has written, and counts again when it is back."""
+    for name in ("follows", "pins"):
+        change(old, f"up:{name}")
+    follows, pins = new.get("/jobs/up%3Afollows"), new.get("/jobs/up%3Apins")
+    assert (follows["lease_s"], pins["lease_s"]) == (90, 90)
+    assert set(follows["policies"].values()) == {"default@2"}, follows["policies"]
+    assert follows["retry_policy"]["max_attempts"] == FOLLOWED["retry_policy"]["max_attempts"]
+    assert (pins["defaults_version"], pins["policies"]["retry_policy"]) == (2, "default@2")
+    assert [one["reason"] for one in pins["skips"]] == ["a holiday"]
+    planned_by = Counter(run.get("defaults_version") for run in runs_of(new, "up:follows"))
+    assert planned_by[2], "a run goes on showing what it was planned by, whoever has ended it"
+    assert new.get("/defaults")["versions"][2]["teams"] == ["up"]
+    assert [one["name"] for one in new.get("/pauses")["pauses"]] == ["still"]
+
+
+@pytest.mark.timeout(500)
 def test_an_upgrade_and_a_roll_back_under_load_lose_nothing(
     versions: tuple[Version, Version], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,7 +190,7 @@ def test_an_upgrade_and_a_roll_back_under_load_lose_nothing(
         start(old, part)
     apis = [ApiClient(old.url, auth="none"), ApiClient(new.url, auth="none")]
     for number in range(4):
-        register(apis[0], f"steady-{number}", {"rate": f"{PERIOD_S} seconds"})
+        register(apis[0], f"steady-{number}", STEADY, BEFORE)
     load = Load(apis)
     loading = threading.Thread(target=load.run)
     loading.start()
@@ -154,7 +199,9 @@ def test_an_upgrade_and_a_roll_back_under_load_lose_nothing(
         new.run("serve", "setup")
         replace_parts(old, new, ("windows", "api", "worker"))
         freeze_soon(apis[1])
+        use_what_is_new(apis[1])
         time.sleep(STAGE_S)
+        assert {run["status"] for run in runs_of(apis[1], "still:waits")} <= {"pending", "waiting"}, "it is paused"
         replace_parts(new, old, ("worker", "api", "windows"))
         time.sleep(STAGE_S)
     finally:
@@ -175,6 +222,10 @@ def test_an_upgrade_and_a_roll_back_under_load_lose_nothing(
     assert len(accepted) > 3 * STAGE_S
     for number in range(4):
         assert_unbroken(apis[0], f"up:steady-{number}")
+    assert_unbroken(apis[0], "up:follows")
+    assert_unbroken(apis[0], "still:waits")  # the previous version knows of no pause, and loses nothing of one
+    start(new, "api")
+    assert_carried_along(*apis)
     frozen = runs_of(apis[0], "up:frozen")
     assert frozen, "the previous version goes on with what only the present one writes"
     assert {run["status"] for run in frozen[3:]} <= {"succeeded", "skipped"}

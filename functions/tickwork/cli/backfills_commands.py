@@ -9,6 +9,7 @@ import click
 from tickwork.cli.output import Row, say, show_facts, show_json, show_table, with_api_options
 from tickwork.client import ApiClient, new_client_key, path_of
 from tickwork.core.jobs.backfills import CONCURRENCY_MAX
+from tickwork.core.ledger.lanes import LANES
 
 by_option = click.option("--by", help="A note, behind the caller whom the credential proves.")
 
@@ -27,6 +28,9 @@ def backfills_group() -> None:
     help="What never ran; what failed, too; or all.",
 )  # fmt: skip
 @click.option("--concurrency", type=click.IntRange(1, CONCURRENCY_MAX), default=1, show_default=True)
+@click.option(
+    "--lane", type=click.Choice(LANES), help="Of its runs [P2, where the job's pool has that lane; else the job's]."
+)
 @click.option("--newest-first", is_flag=True, help="Begin with the newest [the oldest].")
 @click.option("--reason", required=True, help="Why; each run's history shows it.")
 @by_option
@@ -73,7 +77,7 @@ def _counted(counted: Row) -> dict[str, object]:
     facts = {
         "job": counted["job_id"],
         "occurrences": every,
-        "to be run": counted["matched"],
+        "to be run": f"{'about ' if counted.get('approximate') else ''}{counted['matched']}",
         "from": counted["first"],
         "to": counted["last"],
         "cost": f"{cost['write_units']} write units, ${cost['usd']:f}",
@@ -154,7 +158,7 @@ def _show(found: Row, as_json: bool) -> None:
         "status": found["status"],
         "range": f"{found['since']} to {found['until']}",
         "outcomes": found["outcomes"],
-        "runs": found["matched"],
+        "runs": f"{'about ' if found.get('approximate') else ''}{found['matched']}",
         "ended": ended or "none",
         "running": found["running"],
         "not launched": found["left"],

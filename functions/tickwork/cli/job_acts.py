@@ -48,6 +48,8 @@ def resume(job_id: str, api: str | None, as_json: bool, by: str | None, at_resum
     elif "starts" in job:
         starts = job["starts"]
         say(f"{'at least ' if starts['at_least'] else ''}{starts['count']} that have waited start now", err=True)
+    for one in job.get("paused_by", ()):
+        say(f"it stays paused with the {one['kind']} {one['name']}: tickwork pauses, tickwork resume", err=True)
     show_job(job, as_json)
 
 

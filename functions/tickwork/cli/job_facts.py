@@ -18,7 +18,7 @@ def show_job(job: dict[str, Any], as_json: bool) -> None:
         "schedule": short_schedule(job["schedule"]),
         "next": job["next"] and f"{job['next']['fire_at']} (nominal {job['next']['scheduled_at']})",
         "last": job["last"] and f"{job['last']['status']} {job['last']['scheduled_at']}",
-        "target": _target(job["target"]),
+        "target": _target(job["target"], job.get("lane")),
         "tolerance": f"{job['tolerance_s']} s",
         "retries": f"{job['retry_policy']['max_attempts']} attempts",
         "version": job["version"],
@@ -30,17 +30,28 @@ def show_job(job: dict[str, Any], as_json: bool) -> None:
         silence = f"{job['max_silence_s']} s" if "max_silence_s" in job else "as its schedule allows"
         facts["dead man's switch"] = f"{job.get('dead_man_switch', 'on')}, silent for {silence}"
     if job["status"] == "paused":
-        pause = job["pauses"][-1]
-        facts["paused"] = f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'})"
-        facts["paused"] += f"; what is due waits ({pause['at_resume']})" if "at_resume" in pause else ""
+        facts["paused"] = "; ".join(_paused(job))
     skips = [one for one in job.get("skips", ()) if "undone_by" not in one]
     if skips:
         facts["skips"] = "; ".join(f"{one['scheduled_at']} by {one['by']}: {one['reason']}" for one in skips)
     show_facts(facts | ({"reason": job["reason"]} if job.get("reason") else {}))
 
 
-def _target(target: dict[str, Any]) -> str:
-    return str(target["url"]) if "url" in target else f"{target['handler']} in pool {target['pool']}"
+def _paused(job: dict[str, Any]) -> list[str]:
+    """Each pause over the job, with what of it is paused where that is more than the job."""
+    over = [(f"with the {one['kind']} {one['name']} ", one) for one in job.get("paused_by", ())]
+    own = [("", job["pauses"][-1])] if not over else []
+    return [what + _pause(one) for what, one in own + over]
+
+
+def _pause(pause: dict[str, Any]) -> str:
+    waits = f"; what is due waits ({pause['at_resume']})" if pause.get("at_resume", "skip") != "skip" else ""
+    return f"by {pause['by']}: {pause['reason']} (until {pause['until'] or 'it is resumed'}){waits}"
+
+
+def _target(target: dict[str, Any], lane: str | None) -> str:
+    where = str(target["url"]) if "url" in target else f"{target['handler']} in pool {target['pool']}"
+    return f"{where}, lane {lane}" if lane else where
 
 
 def short_schedule(spec: dict[str, Any]) -> str:

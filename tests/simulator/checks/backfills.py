@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from tickwork.testing.process import Process
     from tickwork.testing.store import Change
 
-CELL = "@backfills"
+CELLS = ("@backfills", "@ranges")
+"""Those whose list was made at once, and those that are listed piece by piece."""
 
 
 class BackfillChecks:
@@ -32,6 +33,9 @@ class BackfillChecks:
             if table is TIMERS and before is None and after is not None and "#backfill." in after["sk"]
             if "run_ref" not in after
         ]
+        for before, after in moved:
+            if before is not None and after is not None and before.get("listed_ms") != after.get("listed_ms"):
+                self._world.seen["backfill piece listed"] += 1
         launched = sum(_moved_by(process, before, after) for before, after in moved if after is not None)
         if launched != len(born):
             raise Violation("backfill", f"{process.name} moved a backfill by {launched}, and launched {born}")
@@ -39,7 +43,7 @@ class BackfillChecks:
 
 
 def _is_one(item: Item | None) -> bool:
-    return item is not None and item["cell"] == CELL
+    return item is not None and item["cell"] in CELLS
 
 
 def _moved_by(process: Process, before: Item | None, after: Item) -> int:
@@ -62,7 +66,7 @@ def unfinished(items: list[Item]) -> list[str]:
     return [
         f"the backfill {item['team']} is {item['status']} with {item['position']} of {item['count']} launched"
         for item in items
-        if item["cell"] == CELL
+        if item["cell"] in CELLS
         and (item["status"] == "running" or (item["status"] == "cancelled" and item.get("live")))
     ]
 

@@ -239,12 +239,13 @@ class PlacementsUnreadOnce:
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_chain_that_comes_back_behind_the_cursor_when_its_queue_takes_nothing_is_set_aside(closed: bool) -> None:
     """It goes to the other cell, whose cursor has passed it, and from there back to a second that is read already."""
-    ports = world()
+    layout = replace(LAYOUT, shards=6, others=(CellShape("side", 2, 1),))  # back into a shard before that of the way
+    ports = world(layout)
     place(ports, of_team("acme"))
     due = next_key(job(ports))
     now_ms = due.fire_at_ms + 35 * SECOND_MS
     serve(ports, "main", now_ms)
-    first = another_process(ports)
+    first = another_process(ports, layout)
     first = replace(first, store=PlacementsUnreadOnce(ports.store), sender=TakesOne(ports.sender, closed=closed))  # type: ignore[arg-type]
     serve(first, "side", now_ms)
     back = next_of(ports)

@@ -31,16 +31,19 @@ from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.pauses import ALL, LATEST, SKIP, Pause
 from tickwork.core.jobs.scopes import CELL, POOL, TEAM, PausedScope, Scope
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
+from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import AUDIT, SET_ASIDE, TEAMS, TIMERS
 from tickwork.core.ledger.writes import Absent, Anyway, Delete, Is, Put, Update
 from tickwork.core.runs.attempts import Declined, StartRequest
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.access import registry
+from tickwork.flows.audit import history
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.jobs import pausing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.paused import TRUSTED_MS
-from tickwork.flows.runs import timers, worker_calls
+from tickwork.flows.ledger.reading import read_run
+from tickwork.flows.runs import asking, timers, worker_calls
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.flows.runs.worker_calls import Started
 from tickwork.ports import Ports
@@ -174,6 +177,45 @@ def test_a_run_that_is_queued_when_the_pause_comes_is_not_started_and_not_lost()
     started = start(ports, 1)
     assert isinstance(started, Started)
     assert started.run.attempt == 1, "waiting has cost it no attempt"
+
+
+def test_an_occurrence_that_was_queued_before_a_pause_that_skips_waits_for_it_and_is_not_skipped() -> None:
+    ports, _ = make_world()
+    issue_ticks(ports)
+    create_job(ports, every(3_600))
+    move(ports, 3_600)
+    serve(ports)
+    move(ports, 1)
+    pause(ports, at_resume=SKIP)
+    assert start(ports) == Declined("put_off", discard=True), "it was due before"
+    for _ in range(3):
+        move(ports, 5)
+        serve(ports)
+    resume(ports)
+    move(ports, 1)
+    serve(ports)
+    assert len(sent_refs(ports)) == 2
+    assert isinstance(start(ports, 1), Started)
+
+
+def test_a_retry_that_is_queued_beside_what_waits_is_not_told_to_start_by_a_resume() -> None:
+    ports, tables = make_world()
+    issue_ticks(ports)
+    key = create_timer(ports, 5).key
+    move(ports, 6)
+    serve(ports)
+    started = start(ports)
+    assert isinstance(started, Started)
+    worker_calls.fail(ports, key, started.run.token, "boom", permanent=False)
+    retry_s = item_of(tables, key)["retry_at_ms"] // 1_000 - NOW_S
+    pause(ports)
+    for in_s in (1, 60):
+        create_timer(ports, in_s)
+    move(ports, 61)
+    serve(ports)
+    assert len(sent_refs(ports)) == 2
+    assert 7 <= retry_s <= 66, "it lies where the row reaches"
+    assert resume(ports) == [7, 66]
 
 
 def test_a_timer_whose_start_was_put_off_is_cancelled_like_any_that_nobody_has_started() -> None:
@@ -507,3 +549,35 @@ def test_a_lane_that_is_paused_by_itself_waits_until_both_pauses_are_over_and_ke
     move(ports, 60)
     serve(ports)
     assert sent_to(ports) == set(LANED.pools)
+
+
+# --- as it is shown ---------------------------------------------------------------------------------------------
+
+
+def test_what_waits_for_the_end_of_a_pause_is_shown_as_pending_and_what_was_sent_as_queued() -> None:
+    ports, _ = make_world(LANED)
+    issue_ticks(ports)
+    sent = create_timer(ports, 1)
+    move(ports, 2)
+    serve(ports)
+    pause(ports, POOL_SCOPE, at_resume=ALL)
+    waits, other = create_timer(ports, 5), Run(laned_timer(ports, 5, "default-p0"))
+    job = create_job(ports, every(10))
+    by_hand = asking.ask_for_run(ports, asking.Wanted(job.job_id, "ana", "now"))
+    move(ports, 12)
+    serve(ports)
+
+    def status_of(run: Run) -> str:
+        found = read_run(ports, run.key)
+        assert found is not None
+        return history.view_of(ports, found).status
+
+    assert [status_of(run) for run in (sent, waits, other)] == ["queued", "pending", "pending"]
+    assert status_of(Run(by_hand.key)) == "queued", "a pause is nothing to it"
+    runs = history.job_runs(ports, job.job_id, limit=9, after=None).found
+    (shown,) = [view for view in runs if not view.run.key.kind]
+    assert shown.status == "pending"
+    resume(ports, POOL_SCOPE)
+    move(ports, 1)
+    serve(ports)
+    assert {status_of(run) for run in (sent, waits, other)} == {"queued"}

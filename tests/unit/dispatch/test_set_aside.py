@@ -121,3 +121,15 @@ def test_rows_that_did_not_change_are_not_written() -> None:
     assert set_aside.writes({a_row().who: a_row()}, {a_row().who: a_row()}) == []
     assert set_aside.earliest({}) == 0
     assert set_aside.earliest({a_row().who: a_row()}) == NOW_S + 1
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_rows_that_are_about_to_be_served_reach_up_to_the_cursor_and_never_back(moving: bool) -> None:
+    team, shard = set_aside.team("big"), set_aside.shard(3)
+    rows = {who: a_row(who) for who in (team, shard)}
+    until = rows[team].until + 50
+    after = set_aside.covered(rows, [team, shard], until, moving=moving)
+    assert {row.until for row in after.values()} == {until}, "a step may put a next occurrence anywhere behind it"
+    again = set_aside.covered(after, after, until - 20, moving=moving)
+    assert {row.until for row in again.values()} == {until}
+    assert set(after) == {team, set_aside.EVERYBODY if moving else shard}

@@ -42,7 +42,9 @@ class CountedBackfill(TypedDict):
     takes_s: int | None
     """How long, as the job's runs usually take; null: that is not known."""
     token: str
-    """Names just this list."""
+    """Names just this list; of an approximate one, what was asked for."""
+    approximate: NotRequired[bool]
+    """There are more than ten thousand occurrences: the numbers are what samples of the range say."""
 
 
 class StoppedShown(TypedDict):
@@ -78,6 +80,12 @@ class BackfillShown(TypedDict):
     left: int
     """Not launched yet."""
     stopped: NotRequired[StoppedShown]
+    lane: NotRequired[str]
+    """The lane of its runs, where it is not `P1`."""
+    approximate: NotRequired[bool]
+    """Its list is made piece by piece, and is not at its end: `matched` and `left` are what samples said."""
+    listed_to: NotRequired[Second]
+    """How far that has come."""
 
 
 class MadeBackfill(BackfillShown):

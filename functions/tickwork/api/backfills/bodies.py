@@ -23,6 +23,8 @@ class BackfillIn(Body):
     outcomes: Literal["none", "failed", "all"] = "none"
     """Those that never ran; those that failed, too; or all. One that is still to end is never run again."""
     order: Literal["oldest_first", "newest_first"] = "oldest_first"
+    lane: Literal["P0", "P1", "P2"] | None = None
+    """The lane of its runs. Left out: bulk, `P2`, where the pool of the job has that lane, and else the job's own."""
     concurrency: int = Field(default=1, ge=1, le=CONCURRENCY_MAX)
     """Runs at a time, of this backfill alone."""
     reason: Reason
@@ -32,7 +34,8 @@ class BackfillIn(Body):
     dry_run: bool = False
     """Only count: what there is, what would be run, what that costs; and the token of just that list."""
     token: Text | None = None
-    """Of the dry run. Above a hundred runs it is needed; where it is given, just what it names is run."""
+    """Of the dry run. Above a hundred runs it is needed; where it is given, just what it names is run. Of more than ten
+    thousand occurrences it names what was asked for, and the job's schedule."""
     client_key: Text | None = None
     """What you call this request: repeated with it, it is answered with the first backfill."""
 

@@ -56,7 +56,7 @@ def create_backfill(call: Call[BackfillIn, NoQuery]) -> tuple[int, BackfillAnswe
     near = quotas.admit_creates(ports, team)
     with call_on_many(ports, "backfills.created", {team: _asked(wanted)}) as counted:
         backfill = backfill_making.make(ports, wanted, body.token or "")
-        counted.add(team, "runs", backfill.count)
+        counted.add(team, "runs", backfill.matched)
     paging.page_owners(ports, {team: near})
     return 201, _made(backfill, created=True)
 
@@ -75,6 +75,7 @@ def _wanted(call: Call[BackfillIn, NoQuery]) -> Wanted:
         body.reason,
         body.client_key or "",
         fingerprints_of(body, lambda given: _meaning(given) | {"since": from_ms, "until": until_ms}).meaning,
+        body.lane or "",
     )
 
 
@@ -95,18 +96,19 @@ def _asked(wanted: Wanted) -> dict[str, Any]:
 
 
 def _counted(wanted: Wanted, plan: Plan) -> CountedBackfill:
-    count = len(plan.instants)
+    count = plan.count
     usual_s = plan.job.usual_s
     counted = {
         "dry_run": True,
         "job_id": wanted.job_id,
         "occurrences": plan.outcomes,
         "matched": count,
-        "first": iso(min(plan.instants)) if count else None,
-        "last": iso(max(plan.instants)) if count else None,
+        "first": iso(min(plan.instants)) if plan.instants else None,
+        "last": iso(max(plan.instants)) if plan.instants else None,
         "cost": {"write_units": count * WRITE_UNITS, "usd": round(count * WRITE_UNITS * _USD_PER_WRITE_UNIT, 6)},
         "takes_s": -(-count * usual_s // wanted.concurrency) if usual_s else None,
         "token": plan.token,
+        **({"approximate": True} if plan.is_range else {}),
     }
     return cast("CountedBackfill", counted)
 
@@ -129,12 +131,16 @@ def backfill_view(backfill: Backfill) -> BackfillShown:
         "reason": backfill.because,
         "created_at": iso_ms(backfill.created_at_ms),
         "ended_at": iso_ms(backfill.ended_at_ms) if backfill.ended_at_ms else None,
-        "matched": backfill.count,
+        "matched": backfill.matched,
         "launched": backfill.position,
         "running": len(backfill.live),
         "ended": dict(backfill.ended),
-        "left": backfill.count - backfill.position,
+        "left": max(0, backfill.matched - backfill.position),
     }
+    if backfill.work.lane:
+        view["lane"] = backfill.work.lane
+    if not backfill.is_listed:
+        view["approximate"], view["listed_to"] = True, iso(backfill.listed_ms)
     if backfill.stopped_by:
         view["stopped"] = {"by": backfill.stopped_by, "reason": backfill.stopped_because}
     return view

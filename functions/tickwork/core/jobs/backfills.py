@@ -24,7 +24,11 @@ from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Is, Item, Put
 
 BACKFILLS = "@backfills"
-"""The partition of the table `teams` that has them all: the reconciler goes through it."""
+"""The partition of the table `teams` that has them: the reconciler goes through it."""
+RANGES = "@ranges"
+"""That of those whose list is made piece by piece. They lie apart from the others, for a version that does not know
+them would take a piece for the whole."""
+PLACES = (BACKFILLS, RANGES)
 
 RUNNING, PAUSED, CANCELLED, FINISHED = "running", "paused", "cancelled", "finished"
 OLDEST_FIRST, NEWEST_FIRST = "oldest_first", "newest_first"
@@ -39,7 +43,9 @@ REDONE: Mapping[str, frozenset[str]] = {
 """By what is asked for: which instants are run. One that is still to end never is."""
 
 OCCURRENCES_MAX = 10_000
-"""Of one backfill: they are counted, and written down, in one call."""
+"""Of a backfill that is counted, and written down, in one call. One of more is listed piece by piece."""
+EXPECTED_MAX = 10_000_000
+"""Of one that is listed piece by piece, as samples say: a run a second each takes months."""
 CONCURRENCY_MAX = 50
 """Each end reads the runs that are live, and they stand in the item."""
 LAUNCHED_AT_ONCE = 25
@@ -80,6 +86,14 @@ class Backfill(Record):
     stopped_by: str = ""
     """Who has paused, resumed or cancelled it last, and why."""
     stopped_because: str = ""
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    """Of a range that is listed piece by piece: the job's schedule when it was made."""
+    listed_ms: int = 0
+    """How far it is listed: all before that instant; of one with the newest first, all from there on."""
+    piece_begin: int = 0
+    """The place in the list at which the last piece begins."""
+    expected: int = 0
+    """How many runs there would be, as samples said."""
     stops_runs: bool = False
     """Of one that is cancelled: its runs that have started are cancelled too."""
     group: str = ""
@@ -102,12 +116,37 @@ class Backfill(Record):
         """Whether it is to launch something yet."""
         return self.status in (RUNNING, PAUSED)
 
+    @property
+    def is_range(self) -> bool:
+        return bool(self.schedule)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether all that it is to run is known."""
+        return not self.is_range or self.listed_ms == (self.from_ms if self.order == NEWEST_FIRST else self.until_ms)
+
+    @property
+    def matched(self) -> int:
+        """All its runs; as long as they are not all known, how many there would be."""
+        return self.count if self.is_listed else max(self.count, self.expected)
+
+    @property
+    def wants_piece(self) -> bool:
+        """Whether the next step needs another piece of its list."""
+        is_out = self.position >= self.count and not self.is_listed
+        return self.status == RUNNING and is_out and len(self.live) < self.concurrency
+
     def key(self) -> Item:
-        return place(self.job_id, self.unique)
+        return place(self.job_id, self.unique, RANGES if self.is_range else BACKFILLS)
 
     def page_id(self, position: int) -> str:
         """Where the page of the list is that a position stands in."""
-        return f"{self.job_id}#{self.kind}#{self.list_id}#{position // PAGE:04d}"
+        page = self.piece_begin if self.is_range else position // PAGE
+        return f"{self.job_id}#{self.kind}#{self.list_id}#{page:04d}"
+
+    def begin_in_page(self) -> int:
+        """Where in its page the next instant stands."""
+        return self.position - self.piece_begin if self.is_range else self.position % PAGE
 
     def to_item(self) -> Item:
         return items.written(self) | self.key()
@@ -117,9 +156,15 @@ class Backfill(Record):
         return Put(TEAMS, replace(self, rev=before.rev + 1).to_item(), Is("rev", before.rev))
 
 
-def place(job_id: str, unique: str) -> Item:
+def place(job_id: str, unique: str, partition: str = BACKFILLS) -> Item:
     team, name = split_job_id(job_id)
-    return {"cell": BACKFILLS, "team": f"{team}#{name}#{unique}"}
+    return {"cell": partition, "team": f"{team}#{name}#{unique}"}
+
+
+def with_piece(backfill: Backfill, list_id: str, count: int, listed_ms: int) -> Backfill:
+    """One of a range with another piece, of so many, behind what it has launched."""
+    begin = backfill.position
+    return replace(backfill, list_id=list_id, piece_begin=begin, count=begin + count, listed_ms=listed_ms)
 
 
 def of_job(job_id: str) -> tuple[str, str]:
@@ -136,7 +181,7 @@ def settled(backfill: Backfill, statuses: Mapping[str, str], now_ms: int) -> Bac
         ended[status] = ended.get(status, 0) + 1
     live = tuple(ref for ref in backfill.live if ref not in statuses)
     settled = replace(backfill, live=live, ended=ended)
-    is_through = backfill.status == RUNNING and backfill.position >= backfill.count and not live
+    is_through = backfill.status == RUNNING and backfill.position >= backfill.count and backfill.is_listed and not live
     return replace(settled, status=FINISHED, ended_at_ms=now_ms) if is_through else settled
 
 
@@ -190,4 +235,4 @@ def parse_backfill_id(text: str) -> tuple[str, str] | None:
 
 def told(backfill: Backfill) -> dict[str, Any]:
     """What the audit says of it."""
-    return {"backfill": backfill.backfill_id, "runs": backfill.count, "outcomes": backfill.outcomes}
+    return {"backfill": backfill.backfill_id, "runs": backfill.matched, "outcomes": backfill.outcomes}

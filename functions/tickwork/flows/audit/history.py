@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tickwork.core.dispatch import backlog
+from tickwork.core.dispatch import backlog, set_aside
+from tickwork.core.dispatch.set_aside import SetAside
 from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import NotFound
 from tickwork.core.ids import parse_one_shot_name, split_job_id
 from tickwork.core.instants import LATEST_INSTANT_MS, second_of
+from tickwork.core.jobs.scopes import is_pausable
 from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.ends import BAD, is_unmarked
 from tickwork.core.ledger.items import Unreadable
@@ -90,6 +92,8 @@ class _Reader:
     ports: Ports
     leases: dict[tuple[str, int], SliceLease] = field(default_factory=dict)
     """The cursors of each slice, remembered for the length of a call."""
+    rows: dict[tuple[str, int], tuple[SetAside, ...]] = field(default_factory=dict)
+    """What of it waits for its team's turn, or for the end of a pause."""
 
     def views(self, items: Sequence[Item | None]) -> list[RunView]:
         """Of runs; a retry shows in the attempts of its run."""
@@ -110,8 +114,18 @@ class _Reader:
         place = (run.key.cell, ports.layout.slice_of(run.key.shard))
         if place not in self.leases:
             self.leases[place] = leasing.read_lease(ports, place[1]) or SliceLease("")
-        is_queued = backlog.has_passed(self.leases[place], run.key)
+        is_queued = backlog.has_passed(self.leases[place], run.key) and not self._waits(ports, place, run)
         return RunView(run, lifecycle.QUEUED if is_queued else lifecycle.PENDING)
+
+    def _waits(self, ports: Ports, place: tuple[str, int], run: Run) -> bool:
+        """Whether windows have passed a run that they have not dispatched: it is not its turn, or it is paused."""
+        lease = self.leases[place]
+        if not lease.aside_s or not is_pausable(run.key.kind):
+            return False
+        if place not in self.rows:
+            found = leasing.read_aside(ports, lease.slice).values()
+            self.rows[place] = tuple(row for row in found if row.who.kind in (set_aside.TEAM, set_aside.PAUSE))
+        return set_aside.any_covers(self.rows[place], run.key, run.work.pool if run.work else "")
 
 
 def viewer(ports: Ports) -> Callable[[Sequence[Item | None]], list[RunView]]:

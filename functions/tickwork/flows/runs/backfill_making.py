@@ -11,44 +11,40 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from tickwork.core.access.pools import is_teams
 from tickwork.core.errors import AlreadyExists, Conflict, InvalidField, NotFound, TooMany, VersionConflict
-from tickwork.core.instants import iso, second_of
+from tickwork.core.instants import second_of
 from tickwork.core.jobs import backfills
 from tickwork.core.jobs.backfills import (
-    FAILED,
-    LIVE,
+    EXPECTED_MAX,
     NEWEST_FIRST,
-    NONE,
     OCCURRENCES_MAX,
     PAGE,
     REDONE,
-    SUCCEEDED,
     Backfill,
 )
 from tickwork.core.jobs.changes import as_read
-from tickwork.core.jobs.definitions import ACTIVE, DELETED, Job
-from tickwork.core.ledger import kinds, lifecycle
-from tickwork.core.ledger.keys import parse_ledger_key
-from tickwork.core.ledger.tables import BY_JOB, JOBS, TEAMS, TIMERS
-from tickwork.core.ledger.writes import Absent, Check, Committed, Delete, Is, Item, Put
-from tickwork.core.schedule import next_after, schedule_from_spec
+from tickwork.core.jobs.definitions import DELETED, Job
+from tickwork.core.ledger import kinds, lanes
+from tickwork.core.ledger.tables import JOBS, TEAMS
+from tickwork.core.ledger.work import Work
+from tickwork.core.ledger.writes import Absent, Check, Committed, Delete, Is, Put
+from tickwork.core.schedule import schedule_from_spec
 from tickwork.flows.access import pools
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import keep_own, keep_page
-from tickwork.flows.ledger.reading import pages, read_many
+from tickwork.flows.ledger.reading import pages
 from tickwork.flows.runs import backfilling
+from tickwork.flows.runs.backfill_listing import LIST_KEPT_S, became, begun, estimated, instants_between
 from tickwork.ports import Ports
 
 TOKEN_ABOVE = 100
 """Runs from which on a backfill needs the token of its dry run."""
 GOING_ON_MAX, KEPT_MAX = 5, 20
 """Backfills of a job: that are to launch something yet, and that are kept with those that are over."""
-LIST_KEPT_S = 400 * 86_400
-"""A backfill that somebody pauses for longer has lost its list, and ends."""
-_ROWS, _ROWS_MAX = 1_000, 30_000
-"""Runs of the range that are looked at: of each instant the scheduled one, and what backfills have made of it."""
 TRIES_MAX = 5
 
 
@@ -67,17 +63,22 @@ class Wanted:
     reason: str
     client_key: str = ""
     fingerprint: str = ""
+    lane: str = ""
+    """The lane of its runs; empty: bulk, where the job's pool has that lane, and else as the job runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What it comes to: the job as it was read, the instants to run, in their order, and how many there are of each
-    outcome. `token` names just this list."""
+    outcome. `token` names just this list. Of a range (`is_range`) the instants are not known yet, the numbers are what
+    samples say, and the token names what was asked for."""
 
     job: Job
     instants: tuple[int, ...]
     outcomes: dict[str, int]
     token: str
+    count: int
+    is_range: bool = False
 
 
 def plan(ports: Ports, wanted: Wanted) -> Plan:
@@ -88,12 +89,27 @@ def plan(ports: Ports, wanted: Wanted) -> Plan:
             f"there is no job {wanted.job_id!r}", field="job_id", remedy="list the team's jobs with GET /jobs?team="
         )
     _check_range(wanted, ports.clock.now_ms())
-    every = _instants_of(job, wanted)
-    became = _what_became(ports, wanted, every) | dict.fromkeys(_to_come(job, every), LIVE)
-    chosen = [at_ms for at_ms in every if became[at_ms] in REDONE[wanted.outcomes]]
+    schedule = schedule_from_spec(job.schedule)
+    every = instants_between(schedule, job.calendars, wanted.from_ms, wanted.until_ms, OCCURRENCES_MAX + 1)
+    if len(every) > OCCURRENCES_MAX:
+        return _plan_range(ports, job, wanted)
+    what = became(ports, job, every)
+    chosen = [at_ms for at_ms in every if what[at_ms] in REDONE[wanted.outcomes]]
     if wanted.order == NEWEST_FIRST:
         chosen.reverse()
-    return Plan(job, tuple(chosen), backfills.counted(list(became.values())), _token(wanted, chosen))
+    return Plan(job, tuple(chosen), backfills.counted(list(what.values())), _token(wanted, chosen), len(chosen))
+
+
+def _plan_range(ports: Ports, job: Job, wanted: Wanted) -> Plan:
+    """Of more than are listed at once, by samples: which they are is found piece by piece, when their turn comes."""
+    found = estimated(ports, job, wanted.from_ms, wanted.until_ms, wanted.outcomes)
+    if found.count > EXPECTED_MAX:
+        raise InvalidField(
+            f"it is some {found.count:,} runs", field="until", remedy=f"{EXPECTED_MAX:,} are the most: make several"
+        )
+    said = [wanted.from_ms, wanted.until_ms, job.schedule, wanted.job_id, wanted.outcomes, wanted.order]
+    token = f"range-{hashlib.sha256(json.dumps([*said, wanted.concurrency, wanted.lane]).encode()).hexdigest()[:16]}"
+    return Plan(job, (), found.outcomes, token, found.count, is_range=True)
 
 
 def _check_range(wanted: Wanted, now_ms: int) -> None:
@@ -105,62 +121,9 @@ def _check_range(wanted: Wanted, now_ms: int) -> None:
         )
 
 
-def _instants_of(job: Job, wanted: Wanted) -> list[int]:
-    """The instants that the job's schedule has in the range."""
-    schedule = schedule_from_spec(job.schedule)
-    found: list[int] = []
-    at_ms = next_after(schedule, wanted.from_ms - 1, job.calendars)
-    while at_ms is not None and at_ms < wanted.until_ms:
-        if len(found) >= OCCURRENCES_MAX:
-            raise InvalidField(
-                f"the range has more than {OCCURRENCES_MAX:,} occurrences",
-                field="until",
-                remedy=f"make several: one that ends at {iso(at_ms)}, and the next from there",
-            )
-        found.append(at_ms)
-        at_ms = next_after(schedule, at_ms, job.calendars)
-    return found
-
-
-def _to_come(job: Job, instants: Sequence[int]) -> list[int]:
-    """Of some instants those that the job's chain has still to come to: after an outage, or when a pause that has them
-    wait is over, it runs them itself, or skips them."""
-    if job.status != ACTIVE or job.next is None:
-        return []
-    return [at_ms for at_ms in instants if at_ms >= job.next.scheduled_at_ms]
-
-
-def _what_became(ports: Ports, wanted: Wanted, instants: Sequence[int]) -> dict[int, str]:
-    """What became of each instant: by its scheduled run, and what backfills have made of it since."""
-    statuses: dict[int, set[str]] = {at_ms: set() for at_ms in instants}
-    position: Item | None = None
-    between = (wanted.from_ms, wanted.until_ms - 1)
-    for _ in range(_ROWS_MAX // _ROWS):
-        rows, position = ports.store.query_index(
-            TIMERS, BY_JOB, wanted.job_id, limit=_ROWS, after=position, descending=True, between=between
-        )
-        keys = [parse_ledger_key(str(row["pk"]), str(row["sk"])) for row in rows]
-        keys = [key for key in keys if key.scheduled_at_ms in statuses and kinds.word_of(key.kind) != kinds.MANUAL]
-        for key, item in zip(keys, read_many(ports, TIMERS, [key.as_item() for key in keys]), strict=True):
-            if item is not None:
-                statuses[key.scheduled_at_ms].add(str(item["status"]))
-        if position is None:
-            return {at_ms: _outcome(found) for at_ms, found in statuses.items()}
-    raise InvalidField(
-        f"the range has more than {_ROWS_MAX:,} runs", field="until", remedy="make several, of shorter ranges"
-    )
-
-
-def _outcome(statuses: set[str]) -> str:
-    if statuses - lifecycle.ENDED:
-        return LIVE
-    if lifecycle.SUCCEEDED in statuses:
-        return SUCCEEDED
-    return FAILED if statuses & {lifecycle.DEAD, lifecycle.EXPIRED} else NONE
-
-
 def _token(wanted: Wanted, instants: Sequence[int]) -> str:
-    said = [wanted.job_id, wanted.outcomes, wanted.order, wanted.concurrency, list(instants)]
+    said: list[Any] = [wanted.job_id, wanted.outcomes, wanted.order, wanted.concurrency, list(instants)]
+    said += [wanted.lane] if wanted.lane else []
     return f"{len(instants)}-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]}"
 
 
@@ -194,6 +157,9 @@ def make(ports: Ports, wanted: Wanted, token: str = "") -> Backfill:
         _check_token(planned, token)
         _make_room(ports, wanted.job_id)
         backfill = _composed(wanted, planned, unique[: kinds.UNIQUE_DIGITS], ports.clock.now_ms())
+        backfill = replace(backfill, work=_in_lane(ports, planned.job, wanted.lane))
+        if planned.is_range:
+            backfill = begun(backfill, planned.job, planned.count)
         if not pools.may_aim(ports, planned.job.team, backfill.work.pool, ports.clock.now_ms()):
             raise InvalidField("the pool of its job is closed", field="job_id", remedy="give the job another pool")
         _write_list(ports, backfill, planned.instants)
@@ -207,7 +173,7 @@ def make(ports: Ports, wanted: Wanted, token: str = "") -> Backfill:
 
 
 def _check_token(planned: Plan, token: str) -> None:
-    count = len(planned.instants)
+    count = planned.count
     if not count:
         raise InvalidField("nothing in the range is to be run", field="outcomes", remedy="see what the dry run counts")
     if count > TOKEN_ABOVE and not token:
@@ -230,7 +196,7 @@ def _composed(wanted: Wanted, planned: Plan, unique: str, now_ms: int) -> Backfi
         unique,
         planned.token.rpartition("-")[2],
         planned.job.work,
-        count=len(planned.instants),
+        count=0 if planned.is_range else planned.count,
         concurrency=wanted.concurrency,
         outcomes=wanted.outcomes,
         order=wanted.order,
@@ -243,6 +209,23 @@ def _composed(wanted: Wanted, planned: Plan, unique: str, now_ms: int) -> Backfi
         hard=planned.job.is_hard,
         group=planned.job.group,
     )
+
+
+def _in_lane(ports: Ports, job: Job, lane: str) -> Work:
+    """What the runs do, in a lane of the job's pool. Bulk is what backfills are; where the pool has no lane for that,
+    and nobody asked for one, they go where the job's runs go."""
+    work, wanted = job.work, lane or lanes.P2
+    pool = lanes.pool_of(lanes.plain_pool(work.pool, work.lane), wanted)
+    is_there = pool in ports.layout.pools or (
+        is_teams(pool) and pools.may_aim(ports, job.team, pool, ports.clock.now_ms())
+    )
+    if is_there and not work.url:
+        return replace(work, pool=pool, lane=wanted if lanes.is_lanes(wanted) else "")
+    if lane:
+        raise InvalidField(
+            f"the pool of the job has no lane {lane}", field="lane", remedy="leave it out, or have the lane's pool made"
+        )
+    return work
 
 
 def _write_list(ports: Ports, backfill: Backfill, instants: Sequence[int]) -> None:
@@ -273,6 +256,6 @@ def _make_room(ports: Ports, job_id: str) -> None:
 def list_of(ports: Ports, job_id: str) -> list[Backfill]:
     """A job's backfills, the newest first."""
     first, last = backfills.of_job(job_id)
-    found = [page.items for page in pages(ports, TEAMS, backfills.BACKFILLS, first, last, limit=2 * KEPT_MAX)]
-    every = [Backfill.from_item(item) for items in found for item in items]
+    places = [pages(ports, TEAMS, place, first, last, limit=2 * KEPT_MAX) for place in backfills.PLACES]
+    every = [Backfill.from_item(item) for found in places for page in found for item in page.items]
     return sorted(every, key=lambda one: -one.created_at_ms)

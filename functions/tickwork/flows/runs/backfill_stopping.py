@@ -14,7 +14,7 @@ from dataclasses import replace
 from tickwork.core.errors import Conflict, NotFound, TooLate, WorldError
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import backfills
-from tickwork.core.jobs.backfills import BACKFILLS, CANCELLED, PAUSED, RUNNING, Backfill
+from tickwork.core.jobs.backfills import CANCELLED, PAUSED, PLACES, RUNNING, Backfill
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.records import Run
@@ -108,13 +108,14 @@ def see_to_all(ports: Ports) -> int:
     """What the reconciler does: each backfill that is not over is moved on, for whoever should have done it may have
     died; one that is over is forgotten after the retention of its last runs. How many could not be seen to."""
     failed = 0
-    for page in pages(ports, TEAMS, BACKFILLS, "!", "~", limit=_PAGE):
-        for item in page.items:
-            try:
-                _see_to(ports, Backfill.from_item(item))
-            except (WorldError, Unreadable) as error:
-                failed += 1
-                ports.signals.log("backfill_left", backfill=str(item.get("team")), error=repr(error))
+    for item in (
+        one for place in PLACES for page in pages(ports, TEAMS, place, "!", "~", limit=_PAGE) for one in page.items
+    ):
+        try:
+            _see_to(ports, Backfill.from_item(item))
+        except (WorldError, Unreadable) as error:
+            failed += 1
+            ports.signals.log("backfill_left", backfill=str(item.get("team")), error=repr(error))
     return failed
 
 

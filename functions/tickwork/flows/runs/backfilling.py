@@ -14,7 +14,7 @@ from tickwork.core.errors import WorldError
 from tickwork.core.ids import split_job_id
 from tickwork.core.instants import SECOND_MS
 from tickwork.core.jobs import backfills
-from tickwork.core.jobs.backfills import CANCELLED, PAGE, Backfill
+from tickwork.core.jobs.backfills import CANCELLED, PLACES, Backfill
 from tickwork.core.jobs.definitions import DELETED
 from tickwork.core.ledger import kinds, lifecycle
 from tickwork.core.ledger.items import Unreadable
@@ -26,6 +26,7 @@ from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import read_page
 from tickwork.flows.ledger.placing import spread_of
 from tickwork.flows.ledger.reading import read_job, read_many
+from tickwork.flows.runs.backfill_listing import JOB_GONE, with_next_piece
 from tickwork.ports import Ports
 
 STEPS_MAX = 12
@@ -36,8 +37,12 @@ GONE, LEFT = "gone", "left"
 
 
 def read_backfill(ports: Ports, place: Item) -> Backfill | None:
-    item = ports.store.get(TEAMS, place)
-    return None if item is None else Backfill.from_item(item)
+    """A backfill, wherever it lies: one whose list is made piece by piece lies apart."""
+    for partition in sorted(PLACES, key=lambda one: one != place["cell"]):
+        item = ports.store.get(TEAMS, {**place, "cell": partition})
+        if item is not None:
+            return Backfill.from_item(item)
+    return None
 
 
 def advance_after(ports: Ports, key: LedgerKey, *, is_repeat: bool = False) -> None:
@@ -91,6 +96,11 @@ def _step(ports: Ports, backfill: Backfill, launched: list[LedgerKey]) -> bool:
     """Whether there may be more to do."""
     now_ms = ports.clock.now_ms()
     moved = backfills.settled(backfill, ended_of(ports, backfill), now_ms)
+    if moved.wants_piece:
+        listed = with_next_piece(ports, moved)
+        if isinstance(listed, str):
+            listed = _ended_for(moved, listed, now_ms)
+        moved = backfills.settled(listed, {}, now_ms)
     room = backfills.room(moved)
     if room and (why := _why_not(ports, moved)):
         moved, room = _ended_for(moved, why, now_ms), 0
@@ -108,12 +118,12 @@ def _step(ports: Ports, backfill: Backfill, launched: list[LedgerKey]) -> bool:
         return True
     if moved.status != backfill.status:
         ports.signals.log("backfill_ended", backfill=moved.backfill_id, status=moved.status, ended=dict(moved.ended))
-    return bool(runs)
+    return bool(runs) or moved.wants_piece
 
 
 def _why_not(ports: Ports, backfill: Backfill) -> str:
     job = read_job(ports, backfill.job_id)
-    return "its job was deleted" if job is None or job.status == DELETED else ""
+    return JOB_GONE if job is None or job.status == DELETED else ""
 
 
 def _ended_for(backfill: Backfill, why: str, now_ms: int) -> Backfill:
@@ -130,6 +140,6 @@ def ended_of(ports: Ports, backfill: Backfill) -> dict[str, str]:
 
 def _instants(ports: Ports, backfill: Backfill, room: int) -> list[int]:
     """The next instants of its list: up to the end of the page that the first stands in."""
-    begin = backfill.position % PAGE
+    begin = backfill.begin_in_page()
     seconds = read_page(ports, backfill.page_id(backfill.position))[begin : begin + room]
     return [second * SECOND_MS for second in seconds]
