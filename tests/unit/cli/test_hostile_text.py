@@ -80,6 +80,7 @@ COMMANDS: dict[str, list[str]] = {
     "teams delete": ["spare"],
     "teams adopt": ["--dry-run"],
     "contract check": ["--team", "payments"],
+    "incidents list": ["--team", "payments"],
     "defaults show": [],
     "defaults roll-out": ["--version", "1", "--team", "hostile", "--reason", "first", "--yes"],
     "defaults back": ["--version", "1", "--reason", "wrong"],
@@ -108,6 +109,8 @@ WITHOUT_THE_API = {
     "serve api": "its log is JSON lines",
     "serve windows": "its log is JSON lines",
     "serve push": "its log is JSON lines",
+    "incidents acknowledge": "shows its own argument, and a time",
+    "serve watch": "its log is JSON lines",
     "serve setup": "shows the settings of its own environment",
 }
 
