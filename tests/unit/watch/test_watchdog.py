@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -451,6 +452,27 @@ def test_what_cannot_be_read_is_unknown_and_judged_again_when_it_can(world: Worl
     world.succeed(job_id)
     world.live(5 * MINUTE_MS)
     assert world.told == []  # it had succeeded when it could be judged
+
+
+def test_what_could_not_be_judged_for_hours_is_told_when_it_can(world: World) -> None:
+    job_id = world.job()
+    world.live(HOUR_MS + 2 * MINUTE_MS, job_id)
+    for _ in range(180):
+        world.clock.at_ms += MINUTE_MS
+        with suppress(Throttled):
+            watching.watch(broken(world, "jobs"))
+    world.live(5 * MINUTE_MS)
+    assert len(world.told) == 1
+
+
+def test_more_time_that_is_given_by_a_change_ends_it(world: World) -> None:
+    job_id = silent(world)
+    version = registering.get_job(world.ports, job_id).version
+    status, _ = world.api.call("PATCH", f"/jobs/{job_id}", {"version": version, "max_silence_s": 864_000})
+    assert status == 200
+    world.live(5 * MINUTE_MS)
+    assert world.open == []
+    assert "more time was given to it" in world.told[-1]
 
 
 def test_a_ledger_that_is_busy_keeps_no_owner_from_hearing(world: World) -> None:
