@@ -10,6 +10,7 @@ from tests.simulator.planted import (
     changes,
     creators,
     defaults,
+    groups,
     leases,
     overlaps,
     pauses,
@@ -44,6 +45,7 @@ PLANTED = (
     *working.BUGS,
     *cells.BUGS,
     *pauses.BUGS,
+    *groups.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]
