@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tickwork.price.cost import METRICS_AT_WORK, bill_of, idle, same_around_eventbridge, standing, total
+from tickwork.price.cost import METRICS_AT_WORK, bill_of, idle, same_around_eventbridge, standing, total, watchdog
 from tickwork.price.loads import ENVIRONMENTS, MONTH_S, Load
 from tickwork.price.prices import AS_OF, REGION, usd
 
@@ -27,7 +27,7 @@ def table() -> Iterator[str]:
             yield f"| {kind}, {when} | {ours} | {' | '.join(f'{theirs:.2f}' for _, theirs in figures)} |"
     for name in ("dev", "staging", "prod"):
         settings = ENVIRONMENTS[name]
-        whole = usd(idle(settings)) + usd(standing(settings))
+        whole = usd(idle(settings)) + usd(watchdog()) + usd(standing(settings))
         yield f"| months of nothing due, one: `{name}` | {whole:.2f} | {whole:.2f} | 0.00 | 0.00 |"
 
 
@@ -36,7 +36,7 @@ def _per_million(kind: str, per_second: float, environment: str, batch: tuple[in
     asked = {"timers": runs} if kind == "one-shots" else {"jobs": 1, "runs_per_job": runs}
     load = Load(create_batch=create, work_batch=work, workers=0, **asked)  # type: ignore[arg-type]
     settings = ENVIRONMENTS[environment]
-    beside = usd(idle(settings)) + usd(standing(settings, METRICS_AT_WORK))
+    beside = usd(idle(settings)) + usd(watchdog()) + usd(standing(settings, METRICS_AT_WORK))
     scale = MILLION / runs
     return (total(bill_of(load, settings)) - beside) * scale, total(same_around_eventbridge(load)) * scale
 

@@ -39,6 +39,9 @@ TICKER_SILENT_MIN = 5
 RECONCILER_SILENT_MIN = 15
 """It starts every five minutes and may take all of them, and its figure has the time of its start: that of the last
 good pass is up to eleven minutes old when the next one ends."""
+WATCHDOG_SILENT_MIN = 10
+"""It starts each minute, loosely. What it could not judge fails its pass, too: a table that is busy for some minutes is
+told by other alarms, and by this one when it goes on."""
 SLICE_LAG_MAX_S = 180
 """An idle slice lags by up to a minute of keep-alive, as the ticker sees it; from a minute on the ticker wakes it anew
 each time. Three minutes mean that waking does not help."""
@@ -100,6 +103,14 @@ class Alarms(Construct):
             of=(RECONCILER_SILENT_MIN, RECONCILER_SILENT_MIN),
             missing=NOTHING_IS_BAD,
             what="No pass of the reconciler has come to a good end for a quarter of an hour: nothing is repaired",
+        )
+        self._bell.alarm(
+            "watchdog-silent",
+            functions.watchdog.function.metric_errors(period=_MINUTE, statistic="Sum"),
+            above=0,
+            of=(WATCHDOG_SILENT_MIN, WATCHDOG_SILENT_MIN),
+            missing=NOTHING_IS_BAD,
+            what="No pass of the watchdog has come to a good end for ten minutes: no owner hears of a silent job",
         )
         self._bell.alarm(
             "attention",

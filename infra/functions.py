@@ -1,5 +1,5 @@
-"""The six functions: api and its authorizer, ticker, scanner, reconciler, pusher; and the event sources of scanner and
-pusher."""
+"""The seven functions: api and its authorizer, ticker, scanner, reconciler, pusher, watchdog; and the event sources of
+scanner and pusher."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ AUTHORIZER_TIMEOUT_S = 9
 TICKER_TIMEOUT_S = 55
 """Under its period: a ticker that hangs does not meet its successor."""
 RECONCILER_TIMEOUT_S = 290
+WATCHDOG_TIMEOUT_S = 58
+"""Under its period, as the ticker's."""
 PUSHES_PER_BATCH = 1
 """They would wait for each other: a slow target holds nobody else's push, and a batch never outlasts its visibility."""
 
@@ -87,6 +89,14 @@ class Functions(Construct):
             memory_mb=512,
             reserved_concurrency=reserved.get("reconciler"),
             description="Every five minutes: audits, repairs, counts",
+        )
+        self.watchdog = make(
+            "watchdog",
+            grants=grants.WATCHDOG,
+            timeout_s=WATCHDOG_TIMEOUT_S,
+            memory_mb=512,
+            reserved_concurrency=reserved.get("watchdog"),
+            description="Each minute: tells owners whose jobs are silent",
         )
         self.pusher = make(
             "pusher",

@@ -119,7 +119,7 @@ RECONCILER = Grants(
         LEASES: (GET, GET_MANY, PUT, UPDATE),
         SET_ASIDE: (QUERY,),
         CALENDARS: (GET_MANY,),
-        PAYLOADS: (GET, UPDATE),
+        PAYLOADS: (GET, PUT, UPDATE),
         RESOURCES: (QUERY, PUT, DELETE),
         PASSES: (GET, QUERY, PUT, UPDATE, DELETE),
         AUDIT: (GET_MANY, PUT),
@@ -129,6 +129,23 @@ RECONCILER = Grants(
     ticks=(URL, SEND),
     ready=(URL, SEND),
 )
+WATCHDOG = Grants(  # as a creator of timers too: a webhook's message is one
+    tables={
+        TIMERS: (GET, GET_MANY, PUT, UPDATE),
+        JOBS: (GET, GET_MANY, UPDATE, CHECK),
+        JOB_VERSIONS: (QUERY, UPDATE),
+        LEASES: (GET, PUT, UPDATE),
+        CALENDARS: (GET_MANY,),
+        CLIENT_KEYS: (GET_MANY, PUT),
+        PAYLOADS: (PUT, UPDATE),
+        RESOURCES: (DELETE,),
+        TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE),
+    },
+    indexes={(TIMERS, BY_JOB): (QUERY,)},
+    ticks=(URL, SEND),
+    ready=(URL, SEND),
+    paged=("CreateTopic", "SetTopicAttributes", "Publish", "Subscribe", "ListSubscriptionsByTopic"),
+)
 PUSHER = Grants(
     tables={
         TIMERS: (GET, GET_MANY, PUT, UPDATE),
@@ -136,7 +153,7 @@ PUSHER = Grants(
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE),
         CALENDARS: (GET_MANY,),
-        PAYLOADS: (GET, UPDATE),
+        PAYLOADS: (GET, PUT, UPDATE),
         RESOURCES: (GET, QUERY, PUT, UPDATE, DELETE),
         TEAMS: (GET, GET_MANY, QUERY, PUT, UPDATE),
     },

@@ -27,6 +27,7 @@ from tickwork.core.ledger.writes import Anyway, Delete
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.access.tokens import Credentials, Tokens
 from tickwork.flows.dispatch.windows import run_window
+from tickwork.flows.watch.watching import watch
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
 
@@ -141,6 +142,7 @@ def play() -> Examples:
     _groups(stage)
     _defaults(stage)
     _refusals(stage)
+    _silence(stage)
     return stage.examples
 
 
@@ -338,6 +340,19 @@ def _cells(stage: _Stage) -> None:
     stage.call("GET", "/contracts:check", team="payments")
     stage.call("DELETE", "/teams/payments/placement")
     stage.call("DELETE", "/placement", lane="P2")
+
+
+def _silence(stage: _Stage) -> None:
+    """A job of which no run succeeds, and somebody who has heard of it."""
+    watch(stage.ports)
+    purge = {"team": "payments", "name": "purge", "schedule": {"rate": "10 minutes"}, "target": {"pool": "payments"}}
+    stage.call("POST", "/jobs", purge | {"dead_man_switch": "on", "description": "deletes what may not be kept"})
+    for _ in range(40):
+        stage.clock.sleep_ms(60_000)
+        watch(stage.ports)
+    stage.call("GET", "/incidents", team="payments")
+    heard = {"reason": "the store is being moved", "until": "2026-12-24T06:00:00Z"}
+    stage.call("POST", "/incidents/payments:purge/acknowledge", heard)
 
 
 def _refusals(stage: _Stage) -> None:

@@ -15,6 +15,7 @@ from tickwork.aws.common_metrics import EVERYWHERE, PUBLISHED, together_with
 from tickwork.core.errors import TickworkError
 from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.ticking import issue_ticks
+from tickwork.flows.watch.watching import watch
 from tickwork.ports import Layout
 from tickwork.settings import Environment
 
@@ -52,6 +53,7 @@ class Play:
             if minute == 0:
                 self.begin(self.stage)
             self._invoke("ticker", lambda process: issue_ticks(process.ports))
+            self._invoke("watchdog", lambda process: watch(process.ports))
             if minute % 5 == 4:  # the last one just before the play: what only a pass can find waits longest
                 self._invoke("reconciler", lambda process: reconcile(process.ports))
             self._scan(self._began_ms + (minute + 1) * MINUTE_MS)

@@ -228,6 +228,12 @@ FAILURES = (
         *("reconciler-silent", 17, ("reconciler-silent", 17)),
         {"reconciler": raises(InvariantViolated, "scan")},
     ),
+    Failure("no watchdog", "watchdog-silent", 12, ("watchdog-silent", 12), {"watchdog": None}),
+    Failure(
+        "the watchdog fails, or runs out of time, in every pass",
+        *("watchdog-silent", 12, ("watchdog-silent", 12)),
+        {"watchdog": raises(InvariantViolated, "query")},
+    ),
     Failure(
         "the table `timers` refuses reads",
         *("strain", 3, ("strain", 3)),

@@ -18,7 +18,7 @@ from tickwork.price.cost import METRICS_AT_WORK, METRICS_IDLE
 from tickwork.price.loads import ENVIRONMENTS as PRICED
 from tickwork.settings import ENVIRONMENTS
 
-NAMES = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
+NAMES = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher", "watchdog")
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 
 NOT_ALARMED = {
@@ -50,6 +50,8 @@ NOT_ALARMED = {
     "runs.no_slot_total": "a limit at work",
     "resources.woken_total": "a limit at work",
     "schedules.second_reader_differed_total": "said to the person who registers; nothing is wrong with what fires",
+    "watch.behind_minutes": "a watchdog that comes back catches up; one that does not is silent",
+    "watch.incidents_opened_total": "the team's: its routes are told",
     "local.threads_failed_total": "of processes on one's own machine, which publish no metric",
 }
 
@@ -134,7 +136,7 @@ def test_an_idle_service_is_silent(prod: Template) -> None:
 
 def test_where_nothing_runs_at_all_the_silence_is_heard(template: Template) -> None:
     found = {name.split("-", 2)[2] for name in evaluate(alarms_of(template), Series(minutes=30))}
-    assert found == {"ticker-silent", "reconciler-silent"}
+    assert found == {"ticker-silent", "reconciler-silent", "watchdog-silent"}
 
 
 def test_another_environment_is_no_sign_of_life(templates: dict[str, Template]) -> None:
@@ -142,7 +144,7 @@ def test_another_environment_is_no_sign_of_life(templates: dict[str, Template]) 
 
     staging = Play(ENVIRONMENTS["staging"], 20).run()
     found = set(evaluate(alarms_of(templates["prod"]), staging))
-    assert found == {"tickwork-prod-ticker-silent", "tickwork-prod-reconciler-silent"}
+    assert found == {f"tickwork-prod-{one}-silent" for one in ("ticker", "reconciler", "watchdog")}
 
 
 def test_every_alarm_but_those_for_single_pools_is_set_off_by_a_failure_here(prod: Template) -> None:
@@ -223,9 +225,9 @@ def test_the_table_of_failures_on_the_page_is_what_the_evaluator_says(prod: Temp
 
 def test_dev_has_the_fewest_alarms_and_each_set_has_its_price(templates: dict[str, Template]) -> None:
     counts = {name: len(_alarms(template)) for name, template in templates.items()}
-    assert counts == {"dev": 7, "staging": 18, "prod": 18}
+    assert counts == {"dev": 8, "staging": 19, "prod": 19}
     prices = {name: round(usd({"cloudwatch_alarm_month": n}), 2) for name, n in counts.items()}
-    assert prices == {"dev": 0.7, "staging": 1.8, "prod": 1.8}
+    assert prices == {"dev": 0.8, "staging": 1.9, "prod": 1.9}
     assert {name: priced.alarms for name, priced in PRICED.items() if name in counts} == counts
 
 

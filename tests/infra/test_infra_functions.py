@@ -14,7 +14,7 @@ from tickwork.ports import PUSH_POOL
 from tickwork.settings import ENVIRONMENTS, PUSH_SECRETS_AT, SECRET_CHARS_MIN, Settings
 
 KIND = "AWS::Lambda::Function"
-NAMES = {"api", "authorizer", "ticker", "scanner", "reconciler", "pusher"}
+NAMES = {"api", "authorizer", "ticker", "scanner", "reconciler", "pusher", "watchdog"}
 
 
 def _functions(template: Template) -> dict[str, dict[str, Any]]:
@@ -80,7 +80,14 @@ def test_what_fires_has_executions_of_its_own_where_anything_is_reserved(templat
         reserved = {one: f.get("ReservedConcurrentExecutions") for one, f in functions.items()}
         assert {one: n for one, n in reserved.items() if n is not None} == ENVIRONMENTS[name].reserved
         if ENVIRONMENTS[name].reserved:
-            assert set(ENVIRONMENTS[name].reserved) == {"ticker", "scanner", "reconciler", "api", "authorizer"}
+            assert set(ENVIRONMENTS[name].reserved) == {
+                "ticker",
+                "scanner",
+                "reconciler",
+                "watchdog",
+                "api",
+                "authorizer",
+            }
 
 
 def test_a_new_account_takes_dev() -> None:
@@ -121,12 +128,19 @@ def test_every_log_group_forgets(templates: dict[str, Template]) -> None:
         assert len(groups) == len(NAMES) + len(("the first door", "the second"))
 
 
-def test_the_clocks_wake_the_ticker_each_minute_and_the_reconciler_every_five(template: Template) -> None:
+def test_the_clocks_wake_ticker_and_watchdog_each_minute_and_the_reconciler_every_five(template: Template) -> None:
     schedules = [one["Properties"] for one in template.find_resources("AWS::Scheduler::Schedule").values()]
     assert {(one["Name"].split("-")[-1], one["ScheduleExpression"]) for one in schedules} == {
         ("ticker", "rate(1 minute)"),
         ("reconciler", "rate(5 minutes)"),
+        ("watchdog", "rate(1 minute)"),
     }
+
+
+def test_the_watchdog_is_woken_through_a_role_of_its_own(template: Template) -> None:
+    schedules = [one["Properties"] for one in template.find_resources("AWS::Scheduler::Schedule").values()]
+    roles = {one["Name"].split("-")[-1]: str(one["Target"]["RoleArn"]) for one in schedules}
+    assert roles["watchdog"] not in (roles["ticker"], roles["reconciler"])
 
 
 def test_lambdas_own_lines_are_those_of_what_did_not_go_well(templates: dict[str, Template]) -> None:

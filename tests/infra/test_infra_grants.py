@@ -16,8 +16,8 @@ from tickwork.core.access.pools import pool_id
 from tickwork.core.ledger import tables
 from tickwork.core.ledger.queues import ready_queue
 
-NAMES = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
-TEAMS_SERVED = ("api", "scanner", "reconciler", "pusher")
+NAMES = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher", "watchdog")
+TEAMS_SERVED = ("api", "scanner", "reconciler", "pusher", "watchdog")
 EVENT_SOURCE = {
     "scanner": {(f"sqs:{action}", "ticks") for action in CONSUME},
     "pusher": {(f"sqs:{action}", "ready-*") for action in CONSUME},
@@ -87,7 +87,7 @@ def test_no_grant_has_a_star_but_for_the_queues_that_teams_make(prod: Template, 
         if "*" in json.dumps(arn)
     }
     assert "*" not in json.dumps([statement["Action"] for statement in _statements(prod, name)])
-    topics = {TEAMS_TOPICS} if name == "api" else set()
+    topics = {TEAMS_TOPICS} if name in ("api", "watchdog") else set()
     assert stars == topics | ({TEAMS_POOLS} if name in TEAMS_SERVED else set())
 
 
@@ -134,6 +134,7 @@ def test_pushes_are_taken_by_the_pusher_alone_and_it_takes_nothing_else(prod: Te
         "scanner": {"ticks"},
         "reconciler": set(),
         "pusher": {"ready-push"},
+        "watchdog": set(),
     }
 
 

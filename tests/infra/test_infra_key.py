@@ -27,6 +27,7 @@ USES: dict[str, dict[str, set[str]]] = {
     "scanner": {"dynamodb": READ | WRITE, "sqs": SEND},
     "reconciler": {"dynamodb": READ | WRITE, "sqs": SEND},
     "pusher": {"dynamodb": READ | WRITE, "sqs": SEND},
+    "watchdog": {"dynamodb": READ | WRITE, "sqs": SEND, "sns": SEND},
 }
 
 

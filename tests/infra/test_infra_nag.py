@@ -18,14 +18,14 @@ ACCEPTED = {
             "AwsSolutions-L1",
             "the runtime is pinned to the Python that the tests run and the packages are compiled for",
         )
-        for name in ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
+        for name in ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher", "watchdog")
     },
     **{
         f"Functions/{name}/Role": (
             "AwsSolutions-IAM5",
             "teams make queues, and have a topic, while the stack runs: the pattern fits theirs and no deployed one",
         )
-        for name in ("api", "scanner", "reconciler", "pusher")
+        for name in ("api", "scanner", "reconciler", "pusher", "watchdog")
     },
     "PushSecret/Secret": (
         "AwsSolutions-SMG4",

@@ -32,6 +32,7 @@ from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.runs import breaker
 from tickwork.core.schedule import parse_schedule
+from tickwork.core.watch import incidents
 from tickwork.flows.access import keys, pools, registry, teams
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.access.recording import call_on_many
@@ -65,10 +66,12 @@ from tickwork.flows.runs.admitting import let_in
 from tickwork.flows.runs.asking import Wanted
 from tickwork.flows.runs.backfill_making import Wanted as Backfilled
 from tickwork.flows.runs.timers import NewTimer
+from tickwork.flows.watch import incidents as watched_incidents
+from tickwork.flows.watch import watching
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 23
+VERSION = 24
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -101,6 +104,7 @@ def record() -> dict[str, list[Any]]:
     _lasting(world)
     _scopes(world)
     _groups(world)
+    _silence(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
     beside = _beside()
@@ -426,6 +430,18 @@ def _lasting(world: World) -> None:
     run = world.must_start(key, lease_s=900)
     world.after(600)
     world.complete(key, run.token)
+
+
+def _silence(world: World) -> None:
+    """A watchdog that has looked once; a job that is silent, of which somebody has heard; one that cannot be read."""
+    watching.watch(world.ports)
+    silent = incidents.opened("shop:full", incidents.SILENT, world.clock.now_ms())
+    silent = replace(silent, since_ms=silent.opened_at_ms - DAY_MS, by_ms=silent.opened_at_ms, silence_s=90_000)
+    watched_incidents.open_one(world.ports, replace(silent, version=1, why="no run of it has ended"))
+    unread = incidents.opened("shop:parked", incidents.UNREADABLE, world.clock.now_ms())
+    watched_incidents.open_one(world.ports, replace(unread, why="of another version"))
+    world.after(300)
+    watched_incidents.acknowledge(world.ports, "shop:full", incidents.SILENT, "ann", "at it", 0)
 
 
 def _scopes(world: World) -> None:

@@ -25,7 +25,7 @@ FUNCTIONS = ROOT / "functions"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PROCESS_WITHIN_S = 50
 
-HANDLERS = ("api", "authorizer", "pusher", "reconciler", "scanner", "ticker")
+HANDLERS = ("api", "authorizer", "pusher", "reconciler", "scanner", "ticker", "watchdog")
 PARTS: dict[str, tuple[str, ...]] = {
     "": ("tickwork.core", "tickwork.flows", "tickwork.ports", "tickwork.settings"),
     "worker": ("tickwork.worker", "tickwork.client", "tickwork.conformance"),

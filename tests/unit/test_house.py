@@ -78,4 +78,6 @@ def test_the_only_writes_without_a_condition_are_of_payloads_earlier_definitions
         "tickwork/core/audit/passes.py",
         "tickwork/core/jobs/versions.py",
         "tickwork/core/runs/waiters.py",
+        "tickwork/core/watch/wheel.py",
+        "tickwork/core/watch/incidents.py",
     }

@@ -26,7 +26,7 @@ def test_nothing_is_at_fault_today(graph: ImportGraph) -> None:
 
 
 def test_every_function_is_followed() -> None:
-    assert shipped.handlers() == ["api", "authorizer", "pusher", "reconciler", "scanner", "ticker"]
+    assert shipped.handlers() == ["api", "authorizer", "pusher", "reconciler", "scanner", "ticker", "watchdog"]
 
 
 @pytest.mark.parametrize(

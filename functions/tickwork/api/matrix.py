@@ -127,6 +127,8 @@ MATRIX: Mapping[str, Grant] = {
     "plan_defaults": Grant(PLATFORM, Place("nowhere")),
     "roll_out_defaults": Grant(PLATFORM, Place("nowhere")),
     "check_contracts": Grant(READERS, _QUERY),
+    "list_incidents": Grant(READERS, _QUERY),
+    "acknowledge_incident": Grant(OPERATORS, _JOB),
     "health": Grant(ANYBODY, Place("nowhere")),
     "openapi_document": Grant(ANYBODY, Place("nowhere")),
 }

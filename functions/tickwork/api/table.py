@@ -24,6 +24,7 @@ from tickwork.api.runs import routes as runs
 from tickwork.api.teams import routes as teams
 from tickwork.api.timers import routes as timers
 from tickwork.api.wall import covered
+from tickwork.api.watch import incidents
 from tickwork.api.watch import routes as watch
 from tickwork.api.workers import routes as workers
 
@@ -43,7 +44,7 @@ CHAPTERS: dict[str, Table] = {
     "pauses": pauses.ROUTES,
     "cells": cells.ROUTES,
     "defaults": defaults.ROUTES,
-    "accountability": watch.ROUTES,
+    "accountability": (*watch.ROUTES, *incidents.ROUTES),
     "service": service.ROUTES,
 }
 """In the order of docs/api.md; the names are the document's tags."""

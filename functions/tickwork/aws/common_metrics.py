@@ -35,6 +35,7 @@ TOGETHER: dict[str, frozenset[str]] = {
             "scheduler.aimed_at_others_total",
             "api.internal_errors_total",
             "runs.internal_errors_total",
+            "watch.unknown_total",
         }
     ),
     STRAIN: frozenset(

@@ -108,7 +108,7 @@ _CONTRACT = (
     click.option("--tag", "tags", multiple=True, help="Such as compliance or financial; may be repeated."),
     click.option("--dead-man-switch", type=click.Choice(("on", "off")), help="Tell when it is silent for too long."),
     click.option("--max-silence", "max_silence_s", type=int, help="Seconds without a success [by its schedule]."),
-    click.option("--min-duration", "min_duration_s", type=int, help="A success in fewer seconds is told."),
+    click.option("--min-duration", "min_duration_s", type=int, help="A success in fewer seconds is suspicious."),
 )
 
 

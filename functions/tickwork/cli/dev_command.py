@@ -113,6 +113,14 @@ def serve_push(threads: int) -> None:
         raise click.ClickException(str(error)) from error
 
 
+@serve_group.command("watch")
+def serve_watch() -> None:
+    """The watchdog: tells owners whose jobs are silent."""
+    from tickwork.local.serving import serve_watch_until_told
+
+    serve_watch_until_told()
+
+
 @serve_group.command("setup")
 def serve_setup() -> None:
     """Create the tables and queues that are missing."""

@@ -22,6 +22,7 @@ from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.fan_out_command import fan_out_command
 from tickwork.cli.groups_commands import groups_group
 from tickwork.cli.herd_command import herd_command
+from tickwork.cli.incidents_commands import incidents_group
 from tickwork.cli.jobs_commands import jobs_group
 from tickwork.cli.keys_commands import keys_group
 from tickwork.cli.next_command import next_command
@@ -106,6 +107,7 @@ for command in (
     cells_group,
     defaults_group,
     contract_group,
+    incidents_group,
     next_command,
     herd_command,
     cost_command,

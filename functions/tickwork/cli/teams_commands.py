@@ -12,7 +12,7 @@ from tickwork.cli.output import say, show_facts, show_json, show_table, with_api
 from tickwork.client import ApiClient, path_of
 
 QUOTAS = ("creates_per_s", "pending_timers", "jobs", "payload_bytes", "keys")
-DEFAULTS = ("dead_man_switch", "max_silence_s", "min_duration_s", "tags")
+DEFAULTS = ("dead_man_switch", "max_silence_s", "min_duration_s", "repeat_s", "second_route_after_s", "tags")
 LOOKS_MAX, LOOK_EVERY_S = 20, 1.0
 """For a webhook's test: it is pushed within seconds."""
 CALLS_MAX = 100

@@ -14,6 +14,7 @@ from tickwork.aws.push_http import SocketPoster
 from tickwork.aws.wiring import aws_ports, credentials
 from tickwork.flows.access.authenticating import KnownKeys
 from tickwork.flows.runs.pushing import Pusher, push_some
+from tickwork.flows.watch.watching import watch
 from tickwork.local.long_polls import FewLongPolls
 from tickwork.local.loops import keep_doing, run_together
 from tickwork.local.server import LONG_POLLS, serve
@@ -23,6 +24,7 @@ from tickwork.ports import PUSH_POOL
 from tickwork.settings import BadSetting, PushSecrets, Settings
 
 PUSH_WAIT_S = 5
+WATCHDOG_EVERY_S = 60.0
 
 
 def serve_api_until_told(port: int, *, auth: bool = False) -> None:
@@ -45,6 +47,15 @@ def serve_windows_until_told() -> None:
     windows = Windows(aws_ports(settings, LineSignals(), receives=True))
     _on_end(windows.stop)
     windows.run()
+
+
+def serve_watch_until_told() -> None:
+    """The watchdog, each minute."""
+    log_lines_to_stderr()
+    ports = aws_ports(Settings.from_environ(), LineSignals())
+    ending = threading.Event()
+    _on_end(ending.set)
+    keep_doing(partial(watch, ports), name="watchdog", stopping=ending, signals=ports.signals, every_s=WATCHDOG_EVERY_S)
 
 
 def serve_push_until_told(threads: int) -> None:

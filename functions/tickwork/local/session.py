@@ -114,8 +114,8 @@ class Session:
         os.environ.update(endpoint.client_environ(self._endpoint.port) | self._settings.to_environ())
         create_all(dynamodb_client(), sqs_client(), self._settings)
         keys = self._make_keys()
-        served = [f"a worker of {pool}" for pool, _ in self._workers]
-        self._screen.say(f"starting the API on {self.url}, {', '.join(['the windows', 'a pusher', *served])}")
+        parts = ["the windows", "the watchdog", "a pusher", *(f"a worker of {pool}" for pool, _ in self._workers)]
+        self._screen.say(f"starting the API on {self.url}, {', '.join(parts)}")
         self._supervisor.start()
         client = self._wait_for_api(keys)
         if keys is not None:
@@ -170,7 +170,7 @@ class Session:
 
     def _end(self) -> None:
         self._screen.close()
-        self._screen.say("ending: workers, pusher, windows, API, then the endpoint, which saves its state")
+        self._screen.say("ending: workers, pusher, watchdog, windows, API, then the endpoint, which saves its state")
         self._supervisor.stop()
         if not self._endpoint.stop():
             self._screen.say("the endpoint had to be killed: what was written since its last save is lost")
@@ -178,11 +178,11 @@ class Session:
     def _made_children(self) -> list[Child]:
         environ = endpoint.client_environ(self._endpoint.port) | self._settings.to_environ()
         environ |= {"TICKWORK_API_URL": self.url, "DEMO_BOOKS": str(self._state / "demo-books.sqlite")}
-        logs = self._state / "logs"
-        auth = ("--auth",) if self._auth else ()
+        logs, auth = self._state / "logs", ("--auth",) if self._auth else ()
         children = [
             Child("API", ("serve", "api", "--port", str(self._port), *auth), environ, logs / "api.log"),
             Child("windows", ("serve", "windows"), environ, logs / "windows.log"),
+            Child("watchdog", ("serve", "watch"), environ, logs / "watch.log"),
             Child("pusher", ("serve", "push"), environ | _push_secrets(self._state), logs / "push.log"),
         ]
         for number, (pool, app) in enumerate(self._workers):

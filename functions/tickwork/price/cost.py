@@ -35,6 +35,8 @@ SCAN_MS, RUN_MS, SCANNER_GB = 60, 0.15, 1.0
 ACCESS_BYTES, WINDOW_BYTES, METRICS_BYTES = 295, 390, 270
 """Lines of the log: of a request, of a window that is told of, of what a scanner or ticker measures; each with the 26
 bytes that CloudWatch adds. Lambda's own lines of an invocation that went well are not written."""
+WATCHDOG_READS, WATCHDOG_GB_S = 3.5, 0.04
+"""Of a pass with nothing due: its place, four partitions of the wheel and the incidents, half a unit each; 80 ms."""
 METRICS_IDLE, METRICS_AT_WORK = 1, 2
 """`slowest_slice_lag`, and `fire_lag` where something fires. What goes wrong makes at most four more."""
 RUN_BYTES = 800
@@ -65,6 +67,7 @@ def bill_of(load: Load, settings: Settings) -> list[Part]:
         Part("workers' long polls", {SQS: load.workers * MONTH_S / POLL_S}),
         Part(f"history, {load.history_days} days", _history(load)),
         Part("idle: ticker, keep-alive, reconciler, polling", idle(settings)),
+        Part("the watchdog's passes", watchdog()),
         Part("alarms, metrics, secret", standing(settings, METRICS_AT_WORK if load.runs else METRICS_IDLE)),
     ]
 
@@ -124,6 +127,19 @@ def idle(settings: Settings) -> dict[str, float]:
         "lambda_requests": clocked + windows,
         "lambda_gb_s": minutes * 0.075 + passes * 0.15 + windows * 0.08,
         "logs_gb": clocked * METRICS_BYTES / 1e9,
+    }
+
+
+def watchdog() -> dict[str, float]:
+    """What a month of a watchdog uses that watches nothing."""
+    minutes = DAYS * 1_440
+    return {
+        WRITES: minutes,
+        READS: minutes * WATCHDOG_READS,
+        "scheduler_invocations": minutes,
+        "lambda_requests": minutes,
+        "lambda_gb_s": minutes * WATCHDOG_GB_S,
+        "logs_gb": minutes * METRICS_BYTES / 1e9,
     }
 
 

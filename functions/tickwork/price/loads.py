@@ -30,10 +30,10 @@ class Settings:
 
 
 ENVIRONMENTS: Final = {
-    "dev": Settings(4, 2, 7),
-    "staging": Settings(64, 8, 18, 10),
-    "prod": Settings(64, 16, 18, 100),
-    "large": Settings(1_024, 64, 18, 100),
+    "dev": Settings(4, 2, 8),
+    "staging": Settings(64, 8, 19, 10),
+    "prod": Settings(64, 16, 19, 100),
+    "large": Settings(1_024, 64, 19, 100),
 }
 
 

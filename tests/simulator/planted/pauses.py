@@ -43,9 +43,9 @@ def _left_without_a_row() -> Sequence[Patch]:
     """What is paused is not fired, and not set aside: the cursor passes it."""
     right = Firing.takes
 
-    def wrong(self: Any, key: Any, work: Any, fired: Any, **named: Any) -> bool:
+    def wrong(self: Any, key: Any, work: Any, group: str, fired: Any, **named: Any) -> bool:
         before = dict(fired.left)
-        taken = right(self, key, work, fired, **named)
+        taken = right(self, key, work, group, fired, **named)
         if not taken and any(who.kind == "pause" for who in fired.left.keys() - before.keys()):
             fired.left.clear()
             fired.left.update(before)

@@ -8,8 +8,14 @@ import pytest
 
 from tests.support.fakes import fake_ports
 from tests.support.http import ApiUnderTest
+from tickwork.api.cursors import to_cursor
 from tickwork.core.ledger.cells import CellShape
-from tickwork.ports import Layout
+from tickwork.core.runs.attempts import StartRequest
+from tickwork.flows.audit import draining
+from tickwork.flows.dispatch.windows import run_window
+from tickwork.flows.runs import timers, worker_calls
+from tickwork.flows.runs.worker_calls import Started
+from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
 
 LAYOUT = Layout(shards=1, slices=1, pools=("default", "default-p0"), others=(CellShape("side", 1, 1),))
@@ -17,8 +23,13 @@ TIMER = {"team": "shop", "delay_s": 600, "target": {"pool": "default", "handler"
 
 
 @pytest.fixture
-def api() -> ApiUnderTest:
-    one = ApiUnderTest(fake_ports(MemoryStore(), LAYOUT))
+def ports() -> Ports:
+    return fake_ports(MemoryStore(), LAYOUT)
+
+
+@pytest.fixture
+def api(ports: Ports) -> ApiUnderTest:
+    one = ApiUnderTest(ports)
     assert one.call("POST", "/timers", TIMER)[0] == 201
     return one
 
@@ -75,3 +86,49 @@ def test_a_job_of_a_lane_is_shown_as_paused_by_its_pool(api: ApiUnderTest) -> No
     api.call("POST", "/pauses", {"pool": "default", "reason": "deploy"})
     (over,) = api.call("GET", "/jobs/shop:report")[1]["paused_by"]
     assert (over["kind"], over["name"]) == ("pool", "default")
+
+
+# --- what still runs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reads", [1, 2, 300])
+def test_what_still_runs_of_a_team_is_told_page_by_page_until_there_is_nothing(
+    api: ApiUnderTest, ports: Ports, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    monkeypatch.setattr(draining, "READS_MAX", reads)
+    started = []
+    for minute in range(3):
+        _, timer = api.call("POST", "/timers", TIMER | {"delay_s": 1, "client_key": f"{minute}"})
+        ports.clock.sleep_ms(2_000)
+        run_window(ports, 0, ports.clock.now_ms() // 1_000)
+        ref = timers.timer_place(timer["timer_id"])
+        begun = worker_calls.start(ports, StartRequest(ref, f"claim-{minute}", "w", 600))
+        assert isinstance(begun, Started)
+        started.append((ref, begun.run.token))
+        ports.clock.sleep_ms(58_000)
+    api.call("POST", "/pauses", {"team": "shop", "reason": "deploy"})
+
+    def passed() -> tuple[int, list[str]]:
+        found: list[str] = []
+        cursor, pages = None, 0
+        while pages == 0 or cursor is not None:
+            more = {"cursor": cursor} if cursor else {}
+            status, page = api.call("GET", "/pauses/in-flight", team="shop", **more)
+            assert status == 200, page
+            found += [one["occurrence"] for one in page["runs"]]
+            cursor, pages = page["cursor"], pages + 1
+        return pages, found
+
+    pages, found = passed()
+    assert (len(found), pages > 1) == (3, reads < 300)
+    for ref, token in started:
+        worker_calls.complete(ports, ref, token)
+    assert passed()[1] == []
+
+
+def test_a_cursor_of_another_list_is_refused(api: ApiUnderTest) -> None:
+    for position in ("shop:report", [1, 2], [1, 2, -1], [1, 2, "3"]):
+        cursor = to_cursor(position)
+        assert cursor is not None
+        status, problem = api.call("GET", "/pauses/in-flight", team="shop", cursor=cursor)
+        assert (status, problem["errors"][0]["field"]) == (422, "cursor")

@@ -49,6 +49,8 @@ COMMANDS: dict[str, list[str]] = {
     "timers show": ["TIMER"],
     "timers list": ["--team", "payments"],
     "timers cancel": ["TIMER"],
+    "groups cancel": ["night", "--team", "payments", "--reason", "called off"],
+    "groups show": ["night", "--team", "payments"],
     "calendars put": ["payments:days", "FILE"],
     "calendars show": ["payments:days"],
     "calendars list": ["--team", "payments"],
@@ -80,6 +82,7 @@ COMMANDS: dict[str, list[str]] = {
     "teams delete": ["spare"],
     "teams adopt": ["--dry-run"],
     "contract check": ["--team", "payments"],
+    "incidents list": ["--team", "payments"],
     "defaults show": [],
     "defaults roll-out": ["--version", "1", "--team", "hostile", "--reason", "first", "--yes"],
     "defaults back": ["--version", "1", "--reason", "wrong"],
@@ -108,6 +111,8 @@ WITHOUT_THE_API = {
     "serve api": "its log is JSON lines",
     "serve windows": "its log is JSON lines",
     "serve push": "its log is JSON lines",
+    "incidents acknowledge": "shows its own argument, and a time",
+    "serve watch": "its log is JSON lines",
     "serve setup": "shows the settings of its own environment",
 }
 

@@ -41,7 +41,7 @@ from tickwork.flows.audit import history
 from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.jobs import pausing, registering
 from tickwork.flows.jobs.registering import NewJob
-from tickwork.flows.ledger.paused import TRUSTED_MS
+from tickwork.flows.ledger.paused import TRUSTED_MS, read_paused
 from tickwork.flows.ledger.reading import read_run
 from tickwork.flows.runs import asking, timers, worker_calls
 from tickwork.flows.runs.timers import NewTimer
@@ -290,6 +290,25 @@ def test_an_occurrence_that_was_sent_by_somebody_who_knew_of_no_pause_is_skipped
     forget(ports)
     assert start(ports) == Declined("skipped", discard=True)
     assert job_item(tables).get("last") is None
+
+
+@pytest.mark.parametrize("late_s", [-1, 3])
+def test_a_start_that_is_ahead_of_its_window_skips_nothing_and_the_chain_goes_on(late_s: int) -> None:
+    """Whoever knows the ref of what is pending may ask for it before the window has come to it."""
+    ports, tables = make_world()
+    issue_ticks(ports)
+    key = create_job(ports, every(10)).next_key("main")
+    assert key is not None
+    pause(ports)
+    move(ports, 10 + late_s)
+    early = worker_calls.start(ports, StartRequest(key, "claim", "w", 30))
+    assert early == Declined("not_due", discard=False, retry_after_ms=1_000)
+    for _ in range(3):
+        move(ports, 10)
+        serve(ports)
+    *passed, upcoming = statuses(tables).values()
+    assert (set(passed), upcoming) == ({"skipped"}, "pending")
+    assert worker_calls.start(ports, StartRequest(key, "claim", "w", 30)) == Declined("skipped", discard=True)
 
 
 def test_a_pause_ends_by_itself_and_windows_bring_the_tick_for_it() -> None:
@@ -541,7 +560,10 @@ def test_a_lane_that_is_paused_by_itself_waits_until_both_pauses_are_over_and_ke
     serve(ports)
     assert sent_to(ports) == {"default", "default-p2"}
     pause(ports, POOL_SCOPE, until_s=60)
+    now_ms = ports.clock.now_ms()
+    assert read_paused(ports).end_of(lane, now_ms) == 0, "the one without an end"
     assert resume(ports, lane) == []
+    assert read_paused(ports).end_of(lane, now_ms) == now_ms + 60_000
     move(ports, 2)
     serve(ports)
     assert sent_to(ports) == {"default", "default-p2"}

@@ -47,6 +47,7 @@ from tickwork.core.runs.attempts import StartRequest, decide_start
 from tickwork.core.runs.breaker import Breaker
 from tickwork.core.runs.slots import Slot
 from tickwork.core.schedule import describe, schedule_from_spec
+from tickwork.core.watch.incidents import OPEN, Incident
 from tickwork.flows.audit.history import RunView
 from tickwork.flows.ledger.reading import read_calendar
 
@@ -71,7 +72,7 @@ def _kind_of(table: str, item: Item) -> type[Record]:
     return (kinds | {"job_versions": JobVersion, "keys": ApiKey})[table]
 
 
-OF_TEAMS: dict[str, type[Record]] = {PAUSES: PausedScope, POOLS: Pool, SHARES: Share, REGISTERED: Team}
+OF_TEAMS: dict[str, type[Record]] = {PAUSES: PausedScope, POOLS: Pool, SHARES: Share, REGISTERED: Team, OPEN: Incident}
 """What lies in partitions of the table `teams` and is a record."""
 
 

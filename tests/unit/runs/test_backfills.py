@@ -172,6 +172,24 @@ def test_it_redoes_what_is_asked_for_and_never_what_is_still_to_end(
     assert planned.outcomes == {"none": 1, "failed": 2, "succeeded": 1, "live": 1}
 
 
+def test_a_dead_occurrence_that_a_backfill_runs_again_is_still_to_end(world: World) -> None:
+    job_of(world)
+    key = world.until_due("shop:x")
+    world.fail(key, world.must_start(key).token, permanent=True)
+    world.after(1)
+    want = wanted(world, from_ms=key.scheduled_at_ms, until_ms=key.scheduled_at_ms + 1, outcomes="failed")
+    backfill_making.make(world.ports, want)
+    world.scan()
+    for status in ("pending", "running"):
+        assert [run.status for run in runs(world)] == [status]
+        planned = backfill_making.plan(world.ports, want)
+        assert (planned.instants, planned.outcomes["live"]) == ((), 1)
+        (again,) = runs(world)
+        started = world.must_start(again.key) if status == "pending" else again
+    world.complete(started.key, started.token)
+    assert backfill_making.plan(world.ports, want).outcomes["succeeded"] == 1
+
+
 def test_a_run_by_hand_in_the_second_of_an_occurrence_is_not_that(world: World) -> None:
     job_of(world)
     want = wanted(world, 1)

@@ -64,7 +64,7 @@ class JobIn(WorkIn):
     """How long that is. Left out: twice the longest gap of its schedule within four years, calendars counted, its
     tolerance, and as long as it usually takes; five minutes at least."""
     min_duration_s: int | None = Field(default=None, ge=1, le=7 * 86_400)
-    """A success that takes less is told to its owner: it may have found nothing to do."""
+    """A success that takes less may have found nothing to do. It is kept and shown; nobody is told yet."""
 
 
 class JobChangeIn(Body):

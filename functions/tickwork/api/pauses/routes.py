@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tickwork.api.cursors import from_cursor, not_a_cursor, to_cursor
+from tickwork.api.cursors import from_cursor, to_cursor
 from tickwork.api.fields import NoBody, NoQuery, instant_of
 from tickwork.api.paused_view import ScopePauseShown, scope_pause_view, starts_view
 from tickwork.api.pauses.answers import InFlightAnswer, PausesAnswer, ResumedScope
@@ -73,9 +73,7 @@ def list_in_flight(call: Call[NoBody, InFlightQuery]) -> tuple[int, InFlightAnsw
     """
     query = call.query
     scope = _scope(call, ScopeIn(team=query.team, pool=query.pool, group=query.group, cell=query.cell))
-    after: list[int] | None = from_cursor(query.cursor, list)
-    if after is not None and (len(after) != 3 or not all(type(one) is int and one >= 0 for one in after)):
-        raise not_a_cursor()
+    after: tuple[int, int, int] | None = from_cursor(query.cursor, int, int, int)
     found = draining.in_flight(call.ports, scope, Place(*after) if after else None)
     more = found.more and [found.more.cell, found.more.slice, found.more.bucket]
     shown = [{"occurrence": run.key.occurrence, "scheduled_at": iso(run.key.scheduled_at_ms)} for run in found.runs]

@@ -33,6 +33,10 @@ class DefaultsIn(Body):
     dead_man_switch: Literal["on", "off"] | None = None
     max_silence_s: int | None = Field(default=None, ge=MAX_SILENCE_S_MIN, le=PERIOD_S_MAX)
     min_duration_s: int | None = Field(default=None, ge=1, le=7 * 86_400)
+    repeat_s: int | None = Field(default=None, ge=300, le=7 * 86_400)
+    """How often an incident that nobody has acknowledged is told again; four hours."""
+    second_route_after_s: int | None = Field(default=None, ge=60, le=7 * 86_400)
+    """After how long such a one is told by the team's other routes too; a quarter of an hour."""
 
 
 class QuotasIn(Body):

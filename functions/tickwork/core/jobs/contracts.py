@@ -25,6 +25,8 @@ MAX_SILENCE_S_MIN = 5 * MINUTE_MS // SECOND_MS
 GAPS_WAITED = 2
 """One occurrence may fail, or be skipped for a long run before it, and nobody is told."""
 ON, OFF = "on", "off"
+REPEAT_S, SECOND_AFTER_S = 4 * 3_600, 15 * 60
+"""Of incidents, where the team does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,10 @@ class Contract:
     max_silence_s: int = 0
     """0: as its schedule allows (`max_silence_s`)."""
     min_duration_s: int = 0
+    repeat_s: int = REPEAT_S
+    """How often who has not acknowledged an incident is told again."""
+    second_route_after_s: int = SECOND_AFTER_S
+    """After how long the team's other routes are told too."""
 
     @property
     def is_strict(self) -> bool:
@@ -73,7 +79,15 @@ def contract_of(job: Definition, team: TeamContent | None) -> Contract:
         is_watched=switch == ON or (not switch and bool(silence_s)),
         max_silence_s=silence_s,
         min_duration_s=job.min_duration_s or _number(team, "min_duration_s"),
+        repeat_s=_number(team, "repeat_s") or REPEAT_S,
+        second_route_after_s=_number(team, "second_route_after_s") or SECOND_AFTER_S,
     )
+
+
+def of_team(team: TeamContent | None) -> Contract:
+    """Of a job that was watched and that nothing is known of any more."""
+    team = team or _NO_TEAM
+    return Contract(owner=team.contact, routes=team.routes, runbook=team.runbook, is_watched=True)
 
 
 def _routes(job: Definition, team: TeamContent) -> tuple[PagerRoute, ...]:

@@ -197,6 +197,12 @@ class Job(Definition):
     last: LastRun | None = field(default=None, metadata={KEPT: True})
     usual_s: int = field(default=0, metadata={KEPT: True})
     """How long its last success took that was no quick one (`durations`); 0: none is known."""
+    last_success_at_ms: int = field(default=0, metadata={KEPT: True})
+    """When a run of its schedule last succeeded; 0: none has since a version notes it."""
+    watched_since_ms: int = 0
+    """Since when its switch is on; 0: it is not."""
+    deadline_mark: int = 0
+    """Which of its deadlines counts (`watch.wheel`): those of before its last change are let go."""
     pauses: tuple[Pause, ...] = field(default=(), metadata={KEPT: True})
     skips: tuple[Skip, ...] = field(default=(), metadata={KEPT: True})
     """Of single occurrences ahead. One that is passed is dropped at the next step."""

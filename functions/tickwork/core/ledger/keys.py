@@ -31,6 +31,9 @@
 | backfill of a job whose list is made piece by piece | teams | `@ranges` | `team#job#UNIQUE` | API, the end of a run of it, reconciler | API, the end of a run of it, reconciler | `KEPT_MAX` of the job |
 | what is paused: a team, a group of it, a pool, the cell; known for two weeks after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
 | group that was cancelled: its epoch | teams | `@group#team#name` | `team#name` | API | starts, scanner, creators, reconciler | groups that were ever cancelled |
+| deadline of a job's silence | teams | `@wheel#minute#spread` | `team#name` | API, watchdog | watchdog | one of a job, and some that are let go |
+| how far the watchdog has come | teams | `@wheel` | `place` | watchdog | watchdog | one |
+| incident: a job is silent, or cannot be read | teams | `@incidents`, `@incidents-past` | `team#name#kind` | watchdog, API | watchdog, API | one of a job and kind in each |
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
 | in which cell what is new of a team, or of all, lies | teams | `@cells` | `team#name`, `all#` | API | whoever creates | teams that were ever placed |
 | what the platform has said | teams | `@rules` | `unknown-teams-refused`, `platform-defaults` | API | all that plan jobs | two |
@@ -288,12 +291,9 @@ def seal_place(number: int, digest: str) -> str:
     return f"-#{number:010d}#{digest[:8]}"
 
 
-_ENTRY_PLACE = re.compile(r"(?:-|\d{13})#\d{10}#[0-9A-Za-z_-]{8}", re.ASCII)
-
-
 def is_entry_place(text: str) -> bool:
     """Whether it is the sort key of an entry of the audit, or of a seal."""
-    return _ENTRY_PLACE.fullmatch(text) is not None
+    return re.fullmatch(r"(?:-|\d{13})#\d{10}#[0-9A-Za-z_-]{8}", text, re.ASCII) is not None
 
 
 ALL_ENTRIES = ("-", "~")

@@ -79,6 +79,16 @@ def hides_payloads(ports: Ports, team: str) -> bool:
     return item is not None and item.get("hides_payloads", False) is not False
 
 
+def said_by(ports: Ports, team: str, *, anew: bool = False) -> teams.TeamContent | None:
+    """What a team says; None of one that is not registered, or that this version cannot read."""
+    (item,) = read(ports, [teams.team_key(team)], anew=anew)
+    try:
+        return None if item is None else teams.Team.from_item(item)
+    except Unreadable as error:
+        ports.signals.log("team_unreadable", why=str(error))
+        return None
+
+
 def note_unregistered(ports: Ports, names: Iterable[str]) -> None:
     """Note those of these teams that are not registered, for `adopt`: by who has created something of theirs, or walks
     over what there is."""

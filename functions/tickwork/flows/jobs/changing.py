@@ -35,7 +35,7 @@ from tickwork.core.ledger.writes import Committed
 from tickwork.core.schedule import schedule_from_spec
 from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating, freeing
-from tickwork.flows.jobs import resuming
+from tickwork.flows.jobs import resuming, switches
 from tickwork.flows.jobs.registering import (
     CHANGE_TRIES_MAX,
     NewJob,
@@ -127,7 +127,7 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         status=ACTIVE,
         reason=None,
     )
-    changed = reading.to_plan(ports, changed)
+    changed = switches.switched(ports, reading.to_plan(ports, changed), job)
     is_gone = groups.cancelled_job(known, job) is not None  # what is due of it does not run
     kept = None if is_gone else changes.occurrence_kept(job, now_ms)
     first = _first(job, changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
@@ -151,7 +151,7 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     creating.prepare_slices(ports, [key] if key else [])
     changed, entry = recorded_job(ports, job, changed, "changed")
     writes = changes.change_writes(job, changed, layout.home, now_ms, layout.retention_s)
-    if not isinstance(commit(ports, *writes, entry), Committed):
+    if not isinstance(commit(ports, *writes, entry, *switches.first_deadline(ports, changed)), Committed):
         return None
     ports.signals.log("job_changed", job_id=job.job_id, version=changed.version)
     see_to_next(ports, changed)

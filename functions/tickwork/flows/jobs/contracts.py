@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tickwork.core.access.teams import Team, TeamContent, team_key
+from tickwork.core.access.teams import TeamContent
 from tickwork.core.errors import BadSchedule, InvalidField, WorldError
 from tickwork.core.jobs import contracts
 from tickwork.core.jobs.contracts import Violation
 from tickwork.core.jobs.definitions import Definition, Job
-from tickwork.core.ledger.items import Unreadable
 from tickwork.flows.access import registry
 from tickwork.flows.jobs import registering
 from tickwork.flows.ledger import reading
@@ -27,16 +26,6 @@ class Broken:
 
     job_id: str
     violation: Violation
-
-
-def team_of(ports: Ports, name: str, *, anew: bool = False) -> TeamContent | None:
-    """What a team says; None of one that is not registered, or cannot be read."""
-    (item,) = registry.read(ports, [team_key(name)], anew=anew)
-    try:
-        return None if item is None else Team.from_item(item)
-    except Unreadable as error:
-        ports.signals.log("team_unreadable", why=str(error))
-        return None
 
 
 def check(ports: Ports, job: Definition, before: Definition | None = None) -> None:
@@ -65,9 +54,9 @@ def _demands_nothing(job: Definition) -> bool:
 
 def _check(ports: Ports, team: str, judge: Callable[[TeamContent | None], None]) -> None:
     try:
-        judge(team_of(ports, team))
+        judge(registry.said_by(ports, team))
     except InvalidField:
-        judge(team_of(ports, team, anew=True))
+        judge(registry.said_by(ports, team, anew=True))
 
 
 def warnings_of(ports: Ports, job: Job) -> list[str]:
@@ -76,7 +65,7 @@ def warnings_of(ports: Ports, job: Job) -> list[str]:
         return []
     try:
         job = reading.to_plan(ports, job)
-        return list(contracts.warnings_of_silence(job, team_of(ports, job.team), ports.clock.now_ms()))
+        return list(contracts.warnings_of_silence(job, registry.said_by(ports, job.team), ports.clock.now_ms()))
     except (WorldError, BadSchedule):  # it is registered, whoever is warned
         return []
 
@@ -84,7 +73,7 @@ def warnings_of(ports: Ports, job: Job) -> list[str]:
 def list_violations(ports: Ports, team: str, *, limit: int, after: str | None) -> tuple[list[Broken], str | None]:
     """What the jobs of a page lack, and the cursor to go on after."""
     jobs, more = registering.list_jobs(ports, team, limit=limit, after=after)
-    content = team_of(ports, team, anew=True)
+    content = registry.said_by(ports, team, anew=True)
     return list(_broken(jobs, content)), more
 
 

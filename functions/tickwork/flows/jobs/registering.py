@@ -25,7 +25,7 @@ from tickwork.core.schedule import schedule_from_spec, starting_after_ms
 from tickwork.flows.access.quotas import not_counted
 from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating, freeing
-from tickwork.flows.jobs import counting_jobs
+from tickwork.flows.jobs import counting_jobs, switches
 from tickwork.flows.ledger import groups, reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import keep_payload
@@ -110,7 +110,7 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     first = first_occurrence(job, now_ms, ports.layout.shards)
     if first is None:
         raise nothing_due("give a later time, or a later end")
-    return replace(job, next=first, work=keep_payload(ports, job.work, job.job_id, version))
+    return replace(switches.switched(ports, job), next=first, work=keep_payload(ports, job.work, job.job_id, version))
 
 
 def nothing_due(remedy: str) -> BadSchedule:
@@ -138,6 +138,7 @@ def _register(ports: Ports, job: Job, standing: Job | None) -> bool:
     unchanged: Condition = Absent() if standing is None else as_read(standing)
     job, entry = recorded_job(ports, None, job, "created")
     writes: list[Write] = [Put(JOBS, job.to_item(), unchanged), occurrences.materialise(job, key, now_ms), entry]
+    writes += switches.first_deadline(ports, job)
     if standing is not None and not standing.deleted_at_ms:  # an older version has deleted it, and kept no definition
         writes += versions.replaced(standing, job.work.payload_id, now_ms, ports.layout.retention_s)
     result = _counted(ports, job.team, writes)

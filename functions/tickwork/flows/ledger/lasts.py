@@ -7,6 +7,7 @@ has it.
 from __future__ import annotations
 
 from tickwork.core.jobs import durations
+from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS
 from tickwork.core.ledger.writes import Below, Committed, Is, Item, Missing, Refused, Update, all_of, any_of
@@ -29,4 +30,19 @@ def note_last(ports: Ports, key: LedgerKey, status: str, now_ms: int, started_at
     if isinstance(started_at_ms, int) and started_at_ms:
         last["took_ms"] = max(0, now_ms - started_at_ms)
         changes |= durations.noted(started_at_ms, now_ms)
-    return commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))
+    if status == lifecycle.SUCCEEDED:
+        changes["last_success_at_ms"] = now_ms
+    result = commit(ports, Update(JOBS, {"job_id": key.job_id}, all_of(known, newer), set=changes))
+    if status == lifecycle.SUCCEEDED and isinstance(result, Refused):
+        _note_late_success(ports, key, result.only, now_ms)
+    return result
+
+
+def _note_late_success(ports: Ports, key: LedgerKey, job: Item | None, now_ms: int) -> None:
+    """A success of an older occurrence than the last that has ended: whoever watches the job has to hear of it. Nobody
+    else does, and it costs no other job a write."""
+    if job is None or not job.get("watched_since_ms"):
+        return
+    earlier = any_of(Missing("last_success_at_ms"), Below("last_success_at_ms", now_ms))
+    known = all_of(Is("name", key.name), earlier)
+    commit(ports, Update(JOBS, {"job_id": key.job_id}, known, set={"last_success_at_ms": now_ms}))

@@ -75,7 +75,15 @@ def job_at(ports: Ports, job_id: str, version: int) -> Job:
     later = (one.work.secret_fields for one in _replaced(ports, job_id) if one.version >= version)
     marks = sorted({*defined.work.secret_fields, *job.work.secret_fields}.union(*later))
     as_defined = replace(as_defined, work=replace(defined.work, secret_fields=tuple(marks)))
-    gone: dict[str, Any] = {"next": None, "last": None, "pauses": (), "cancelled": (), "skips": (), "reason": None}
+    gone: dict[str, Any] = {
+        "next": None,
+        "last": None,
+        "last_success_at_ms": 0,
+        "pauses": (),
+        "cancelled": (),
+        "skips": (),
+        "reason": None,
+    }
     return replace(as_defined, version=version, status=REPLACED, **gone)
 
 

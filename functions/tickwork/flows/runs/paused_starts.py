@@ -18,10 +18,11 @@ from tickwork.core.ledger.pending import end_pending
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.work import ORDINARY
 from tickwork.core.runs import putting_off
-from tickwork.core.runs.attempts import StartRequest, Try
+from tickwork.core.runs.attempts import NOT_DUE, Declined, StartRequest, Try
 from tickwork.core.schedule import Freeze
 from tickwork.flows.ledger import versions
 from tickwork.flows.ledger.paused import known_paused, read_paused
+from tickwork.flows.ledger.reading import read_job
 from tickwork.ports import Ports
 
 AHEAD_MS = 5 * SECOND_MS
@@ -34,7 +35,7 @@ def concerns(ports: Ports, key: LedgerKey) -> bool:
     return is_pausable(key.kind) and paused.concerns(key.team, key.scheduled_at_ms, ports.clock.now_ms())
 
 
-def unless_paused(ports: Ports, run: Run, request: StartRequest, start: Try) -> Try:
+def unless_paused(ports: Ports, run: Run, request: StartRequest, start: Try) -> Try | Declined:
     """The start of a run that nobody has started; under a pause its wait, or its skip. What is refused is refused by
     what stands there now: a process may know of a pause that is over."""
     if not concerns(ports, run.key):
@@ -43,6 +44,8 @@ def unless_paused(ports: Ports, run: Run, request: StartRequest, start: Try) -> 
     team, pool = run.key.team, _pool_of(ports, run, paused)
     skipping = skipping_at(paused.pauses_of(team, pool, run.group), run.key.scheduled_at_ms)
     if skipping is not None and run.is_recurring and run.status == lifecycle.PENDING:
+        if _is_unpassed(ports, run):
+            return Declined(NOT_DUE, discard=False, retry_after_ms=SECOND_MS)
         why = skipping.skip_reason
         skip = end_pending(run.key, lifecycle.SKIP, why, now_ms, ports.layout.retention_s)
         return Try((skip,), ends=lifecycle.SKIPPED, reason=why)
@@ -52,6 +55,13 @@ def unless_paused(ports: Ports, run: Run, request: StartRequest, start: Try) -> 
     due_ms = (now_ms + AHEAD_MS) // SECOND_MS * SECOND_MS
     freeze = Freeze(f"pause of {scope.words}", due_ms)
     return putting_off.instead_of_start(run, request, ORDINARY, freeze, due_ms, now_ms, ports.layout.retention_s)
+
+
+def _is_unpassed(ports: Ports, run: Run) -> bool:
+    """Whether a job's chain has still to be stepped past an occurrence whose ref somebody knows: its window skips it
+    then, and an item that has ended before would never be stepped (chain-unbroken)."""
+    job = read_job(ports, run.key.job_id)
+    return job is not None and job.next_key(ports.layout.home) == run.key
 
 
 def _pool_of(ports: Ports, run: Run, paused: Paused) -> str:

@@ -124,7 +124,7 @@ def _decide_on(ports: Ports, request: StartRequest, run: Run | None) -> Granted 
         finishing.see_to_next(ports, run)  # it may have ended it, too
     if isinstance(decision, Try) and not decision.ends and run is not None and not run.attempt:
         decision = paused_starts.unless_paused(ports, run, request, decision)
-        if decision.put_off is not None or decision.ends:
+        if isinstance(decision, Declined) or decision.put_off is not None or decision.ends:
             return decision
     if isinstance(decision, Try) and not decision.ends and run is not None and job is not None:
         decision = _unless_frozen(ports, run, request, job, work or ORDINARY, decision)

@@ -20,7 +20,7 @@ from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.messages import compact_json
 from tickwork.core.ledger.work import Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
-from tickwork.flows.jobs import contracts
+from tickwork.flows.access import registry
 from tickwork.flows.runs import timers
 from tickwork.flows.runs.timers import NewTimer
 from tickwork.ports import PUSH_POOL, Paged, Ports
@@ -46,6 +46,8 @@ class Message:
 def tell(ports: Ports, team: str, routes: Sequence[PagerRoute], message: Message) -> int:
     """By how many of these routes a message went out."""
     reached = 0
+    if not routes:
+        ports.signals.count("watch.not_told_total", team=team)
     for route in routes:
         paged = _by(ports, team, route, message)
         reached += paged.state == PROVEN
@@ -82,7 +84,7 @@ def tell_stopped(ports: Ports, job: Job, how: str, by: str, reason: str) -> None
     """Tell that a job was paused or deleted which is tagged so that it may not stop unheard. Tried only: it is stopped,
     whoever hears of it; and its audit has the entry."""
     try:
-        contract = contract_of(job, contracts.team_of(ports, job.team))
+        contract = contract_of(job, registry.said_by(ports, job.team))
         if not contract.is_strict:
             return
         text = f"{job.job_id} ({', '.join(contract.tags)}) was {how} by {by}: {reason}"

@@ -1,0 +1,1 @@
+"""What the watchdog decides: by when a success must have come, and what becomes of an incident."""
