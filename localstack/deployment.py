@@ -30,7 +30,7 @@ STACK = f"tickwork-{ENVIRONMENT}"
 CLI_TIMEOUT_S = 300
 BATCHED = ("sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")
 WORKER_ENDS_WITHIN_S = 40
-FUNCTIONS = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher")
+FUNCTIONS = ("api", "authorizer", "ticker", "scanner", "reconciler", "pusher", "watchdog")
 
 type Credentials = dict[str, str]
 """The three AWS_* environment variables of a caller."""

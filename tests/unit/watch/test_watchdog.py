@@ -19,6 +19,7 @@ from tickwork.core.watch import incidents, wheel
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import registering
 from tickwork.flows.ledger.lasts import note_last
+from tickwork.flows.watch import incidents as watched
 from tickwork.flows.watch import watching
 from tickwork.ports import Layout, Ports
 from tickwork.testing.memory import MemoryStore
@@ -193,6 +194,40 @@ def test_a_success_that_the_job_was_not_told_of_counts_by_the_ledger(world: Worl
     assert all("silent" not in text for text in world.told[before:])
 
 
+def test_a_success_within_two_minutes_of_the_deadline_ends_it_unheard(world: World) -> None:
+    job_id = world.job()
+    world.live(HOUR_MS + 2 * MINUTE_MS, job_id)
+    while not world.open:
+        world.live(MINUTE_MS)
+    world.succeed(job_id)
+    world.live(10 * MINUTE_MS)
+    assert (world.told, world.open) == ([], [])
+    assert len(world.deadlines) == 1
+
+
+def test_an_incident_that_is_open_is_not_opened_again(world: World) -> None:
+    job_id = silent(world)
+    (before,) = world.open
+    again = incidents.opened(job_id, incidents.SILENT, world.clock.at_ms)
+    assert watched.open_one(world.ports, again) is False
+    assert world.open == [before]
+
+
+def test_a_success_of_an_older_occurrence_than_the_last_that_ended_counts(world: World) -> None:
+    """Its retries took longer than the next occurrence took to fail."""
+    job_id = world.job()
+    world.live(HOUR_MS + 2 * MINUTE_MS, job_id)
+    world.live(HOUR_MS)
+    run_window(world.ports, 0, world.clock.at_ms // SECOND_MS)
+    newer = world.passed(job_id)
+    note_last(world.ports, newer, "dead", world.clock.at_ms)
+    older = replace(newer, scheduled_at_ms=newer.scheduled_at_ms - HOUR_MS)
+    note_last(world.ports, older, "succeeded", world.clock.at_ms, world.clock.at_ms - 1_000)
+    assert registering.get_job(world.ports, job_id).last_success_at_ms == world.clock.at_ms
+    world.live(HOUR_MS + 30 * MINUTE_MS)
+    assert world.told == []
+
+
 # --- together -------------------------------------------------------------------------------------------------
 
 
@@ -287,6 +322,7 @@ def test_an_endless_pause_is_silence_and_one_with_an_end_stops_the_clock(world: 
     world.api.call("POST", f"/jobs/{planned}/pause", {"reason": "a release", "until": "2026-10-30T08:00:00Z"})
     world.live(4 * HOUR_MS)
     assert len(world.told) == 1
+    assert world.told[0].startswith("payments:forgotten: ")
     assert "it is paused by" in world.told[0]
     assert "a migration" in world.told[0]
     world.live(8 * HOUR_MS)  # and beyond its end nothing runs
@@ -418,12 +454,19 @@ def test_a_ledger_that_is_busy_keeps_no_owner_from_hearing(world: World) -> None
 # --- crashes and others ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("after", range(1, 9))
+def until_it_is_due(world: World, job_id: str) -> None:
+    """Until two minutes before the deadline is reached: each pass before writes its place alone."""
+    deadline_ms = registering.get_job(world.ports, job_id).last_success_at_ms + 2 * HOUR_MS + 360 * SECOND_MS
+    world.live(deadline_ms - 2 * MINUTE_MS - world.clock.at_ms)
+    assert (world.open, world.told) == ([], [])
+
+
+@pytest.mark.parametrize("after", range(1, 13))
 def test_a_crash_after_any_write_loses_no_alarm_and_repeats_none_unheard(after: int) -> None:
     world = World()
     job_id = world.job()
     world.live(HOUR_MS + 2 * MINUTE_MS, job_id)
-    world.live(2 * HOUR_MS - 10 * MINUTE_MS)
+    until_it_is_due(world, job_id)
     world.store.crash_after_commits = after
     _through_crashes(world, 30)
     assert 1 <= len(world.told) <= 2
@@ -449,7 +492,7 @@ def _through_crashes(world: World, minutes: int) -> None:
             continue
 
 
-@pytest.mark.parametrize("at", range(1, 12))
+@pytest.mark.parametrize("at", range(1, 16))
 def test_two_watchdogs_send_one_message(at: int) -> None:
     """One stands still before its n-th write while the other makes a whole pass."""
     world = World()
@@ -465,8 +508,9 @@ def test_two_watchdogs_send_one_message(at: int) -> None:
         else:
             world.store.before_commit = count
 
+    until_it_is_due(world, job_id)
     world.store.before_commit = count
-    world.live(3 * HOUR_MS)
+    world.live(HOUR_MS)
     assert len(world.told) == 1
 
 
