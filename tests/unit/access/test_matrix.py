@@ -30,6 +30,7 @@ from tickwork.core.jobs.backfills import Backfill
 from tickwork.core.ledger.tables import ALL_TABLES, KEYS, TEAMS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Put
+from tickwork.core.watch.incidents import Incident
 from tickwork.flows.access import keys
 from tickwork.flows.access.authenticating import KnownKeys, SeenKeys
 from tickwork.flows.access.keys import Wanted
@@ -76,6 +77,7 @@ class Stage:
             f"{team}:nightly", "0123456789abcdef", "none", Work("default", "h"), count=2, status="paused"
         )
         self.ports.store.commit([Put(TEAMS, backfill.to_item(), Absent())])
+        self.ports.store.commit([Put(TEAMS, Incident(f"{team}#nightly#silent").to_item(), Absent())])
         timer = self.do("POST", "/timers", {"team": team, "delay_s": 600, "target": target})
         due = self.do("POST", "/timers", {"team": team, "delay_s": 0, "target": target})
         self.ports.clock.sleep_ms(1_000)
@@ -135,6 +137,7 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "change_job": {"version": 1, "lease_s": 90},
         "pause_job": {"reason": "a release"},
         "resume_job": {},
+        "acknowledge_incident": {"reason": "I am on it"},
         "run_job": {"reason": "the file came late"},
         "skip_occurrence": {"scheduled_at": it["next"], "reason": "the bank is closed"},
         "unskip_occurrence": {"scheduled_at": it["next"]},

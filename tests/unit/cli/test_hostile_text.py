@@ -100,6 +100,7 @@ COMMANDS: dict[str, list[str]] = {
     "next": ["0 2 * * *", "--count", "2"],
 }
 WITHOUT_THE_API = {
+    "fan-out": "shows its own arguments, and counts",
     "herd": "names of teams, which are checked, times and numbers; tests/unit/cli/test_herd_command.py",
     "cost": "asks nobody: numbers, and words of its own",
     "worker": "its log is JSON lines",

@@ -92,14 +92,15 @@ def use_jobs(api: ApiUnderTest) -> None:
     """Each job is read, previewed, changed, paused and resumed."""
     for job in ask(api, "GET", "/jobs", team="shop", limit="50")["jobs"]:
         path = f"/jobs/{job['job_id']}"
-        ask(api, "GET", path)
+        pauses = ask(api, "GET", path).get("pauses", [])
         ask(api, "GET", f"{path}/next")
         ask(api, "GET", f"{path}/runs")
         if job["status"] not in ("finished", "error"):
             change = {"version": job["version"], "lease_s": 77, "payload": {"day": 2}, "exact_reason": "a bell"}
             changed = ask(api, "PATCH", path, change)
             assert changed["lease_s"] == 77
-            ask(api, "POST", f"{path}/pause", {"by": "ops", "reason": "skew"})
+            at_resume = next((one["at_resume"] for one in pauses if "at_resume" in one), "skip")
+            ask(api, "POST", f"{path}/pause", {"by": "ops", "reason": "skew", "at_resume": at_resume})
             ask(api, "POST", f"{path}/resume", {"by": "ops"})
 
 

@@ -207,8 +207,8 @@ def pause_job(ports: Ports, job_id: str, by: str, reason: str, until_ms: int = 0
 def _composed(standing: Pause | None, new: Pause) -> Pause:
     """A new pause of a job. One that keeps what it covers has an end; and what the one in force has kept goes on
     waiting, so that a pause which keeps nothing cannot follow it."""
-    keeps = standing is not None and standing.parks
-    if new.at_resume == SKIP and keeps:
+    kept = standing if standing is not None and standing.parks else None
+    if new.at_resume == SKIP and kept is not None:
         raise InvalidField(
             "the pause in force keeps what is due, and this one would not",
             field="at_resume",
@@ -221,8 +221,12 @@ def _composed(standing: Pause | None, new: Pause) -> Pause:
         raise InvalidField(
             "what is due is kept for 366 days at the most", field="until", remedy=f"give a time before {iso(last_ms)}"
         )
-    from_ms = standing.from_ms if keeps and standing is not None else new.from_ms
-    return replace(new, from_ms=from_ms, until_ms=new.until_ms or last_ms, parks=True)
+    keeping = replace(new, until_ms=new.until_ms or last_ms, parks=True)
+    if kept is None:
+        return keeping
+    # It goes on, in the words of this one, with whatever a newer version has noted of it.
+    said = replace(kept, by=new.by, reason=new.reason, at_resume=new.at_resume)
+    return replace(said, until_ms=keeping.until_ms, resumed_by="")
 
 
 def resume_job(
