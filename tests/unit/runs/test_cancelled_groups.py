@@ -26,6 +26,8 @@ from tests.unit.api.test_jobs_and_timers import create_timer as post_timer
 from tests.unit.dispatch.test_scoped_pauses import pause, resume, start
 
 from tickwork.core.errors import Held, Throttled
+from tickwork.core.jobs.contracts import contract_of
+from tickwork.core.jobs.definitions import CANCELLED
 from tickwork.core.jobs.scopes import GROUP, Scope
 from tickwork.core.ledger import items
 from tickwork.core.ledger.epochs import Group, Label, group_key
@@ -34,6 +36,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import AUDIT, PASSES, TEAMS, TIMERS, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Write
 from tickwork.core.runs.attempts import Declined, StartRequest
+from tickwork.core.watch import silence
 from tickwork.flows.audit import history, reconciling
 from tickwork.flows.audit.history import Filter
 from tickwork.flows.dispatch.ticking import issue_ticks
@@ -477,6 +480,13 @@ def test_a_resume_does_not_name_what_was_cancelled_meanwhile() -> None:
     move(ports, 1)
     serve(ports)
     assert sent_refs(ports) == []
+
+
+def test_nobody_waits_for_a_success_of_a_job_that_was_cancelled_with_its_group() -> None:
+    ports, _ = make_world()
+    job = replace(create_job(ports, every(10), group="night"), dead_man_switch="on")
+    assert silence.expected(job, contract_of(job, None), (), 0) is not None
+    assert silence.expected(replace(job, status=CANCELLED), contract_of(job, None), (), 0) is None
 
 
 # --- the call ---------------------------------------------------------------------------------------------------
