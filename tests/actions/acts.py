@@ -157,11 +157,12 @@ ACTIONS: Final = (
 )  # fmt: skip
 
 ELSEWHERE: Final[Mapping[str, str]] = {
-    "/pauses": "tests/unit/pauses, and `operators` of the simulator",
-    "/pauses:resume": "tests/unit/pauses, and `operators` of the simulator",
+    "/pauses": "tests/unit/api/test_pauses.py, tests/unit/dispatch/test_scoped_pauses.py, and the simulator",
+    "/pauses:resume": "tests/unit/api/test_pauses.py, tests/unit/dispatch/test_scoped_pauses.py, and the simulator",
     "/backfills/{backfill_id}/pause": "tests/unit/runs/test_backfills.py",
     "/backfills/{backfill_id}/resume": "tests/unit/runs/test_backfills.py",
     "/backfills/{backfill_id}/cancel": "tests/unit/runs/test_backfills.py",
+    "/incidents/{job_id}/acknowledge": "tests/unit/watch: it is about silence, and starts and ends nothing",
     "/timers:batch": "the random sequences",
     "/timers:cancel": "test_audit.py",
     "/runs:start": "workers in every cell",

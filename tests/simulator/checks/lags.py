@@ -46,6 +46,9 @@ by its recovery alone."""
 
 ISOLATION_MS = 2 * SECOND_MS
 """What a broken part may cost those that it does not touch (spec F14)."""
+FOUND_OVER_MS = 62 * SECOND_MS
+"""So much later than its end a pause is found to be over by those whose tick for that end is lost: there is a window a
+minute."""
 _HERD_MS = 3 * SECOND_MS
 """A herd is some dozens of items, in small pages a read each: the last of them wait for the first."""
 _WORKERS_CAPACITY = frozenset({REAL_POOL, LEASED_POOL, LAMBDA_POOL, PUSH_POOL})
@@ -77,15 +80,16 @@ class LagChecks:
     def started(self, ref: str, run: Item) -> None:
         """A first attempt has started: on time, but for what its seed's faults may cost it."""
         has_waited = run.get("slots") or run.get("put_off")  # perhaps for a slot; for the end of a freeze
-        has_waited = has_waited or self._world.checks.paused.may_cover(run)
+        paused_until_ms = self._world.checks.paused.may_wait_until_ms(run)
         if not self._judged or run["attempt"] != 1 or has_waited:
             return
         since_ms = max(int(run["sk"][:10]) * SECOND_MS, run.get("created_at_ms", 0), run.get("released_at_ms", 0))
-        lag_ms = self._until_ms(ref, run) - since_ms
-        if lag_ms <= self._allowed_ms or self._is_touched(ref, run):
+        lag_ms = self._until_ms(ref, run) - max(since_ms, paused_until_ms)
+        allowed_ms = self._allowed_ms + (FOUND_OVER_MS if paused_until_ms else 0)
+        if lag_ms <= allowed_ms or self._is_touched(ref, run):
             return
         faults = f"with {', '.join(sorted(self._world.classes))}" if self._world.classes else "without any fault"
-        what = f"{ref} started {lag_ms} ms after it was due, {self._allowed_ms} are allowed {faults}"
+        what = f"{ref} started {lag_ms} ms after it was due, {allowed_ms} are allowed {faults}"
         raise Violation("isolation" if self._parts else "bounded-lag", what)
 
     def _until_ms(self, ref: str, run: Item) -> int:

@@ -62,9 +62,15 @@ class PausedChecks:
         return min([pause.until_ms, *(one.asked_ms for one in (*others, *resumes))])
 
     def may_cover(self, run: Item) -> bool:
-        """Whether somebody has asked for a pause of what an item may lie in: a job that was changed, in any pool."""
+        """Whether somebody has asked for a pause of what an item may lie in."""
+        return self.may_wait_until_ms(run) > 0
+
+    def may_wait_until_ms(self, run: Item) -> int:
+        """Up to when a pause that somebody has asked for may keep an item waiting: of what it lies in, or of any pool,
+        where its job was changed. 0: there is none."""
         moved = self._may_have_moved(run)
-        return any(self._covers(scope, run) or (moved and scope.kind == "pool") for scope in self._pauses)
+        over = [one for one in self._pauses if self._covers(one, run) or (moved and one.kind == "pool")]
+        return max((ask.until_ms for scope in over for ask in self._pauses[scope]), default=0)
 
     def _may_have_moved(self, run: Item) -> bool:
         """Whether its job may have been in another pool."""

@@ -207,6 +207,15 @@ def test_cancelling_late_creates_nothing_for_the_sake_of_being_cancelled(world: 
     assert not made(world)
 
 
+def test_cancelling_creates_nothing_that_could_start_before_it_is_cancelled(world: World) -> None:
+    """The same of what is due within the minute: whether it was ever sent nobody knows."""
+    place = Place("mail", world.clock.at_ms + SECOND_MS, 30 * SECOND_MS, WORK, lines=250)
+    fan_out(world, Api(world), place).cancel(payloads())
+    assert not made(world)
+    fan_out(world, Api(world), replace(place, start_ms=world.clock.at_ms + HOUR_MS)).cancel(payloads())
+    assert {run.status for run in made(world)} == {"cancelled"}
+
+
 def test_no_more_is_read_of_a_generator_than_is_sent(world: World) -> None:
     read = 0
 
