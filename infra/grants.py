@@ -105,6 +105,7 @@ SCANNER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
         RESOURCES: (DELETE,),
+        PASSES: (GET, PUT),
         TEAMS: (GET_MANY, QUERY),
     },
     indexes={(TIMERS, BY_JOB): (QUERY,)},

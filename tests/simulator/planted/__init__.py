@@ -4,6 +4,7 @@ invariant rests."""
 from tests.simulator.planted import (
     attempting,
     backlogs,
+    bounds,
     buffers,
     cells,
     chains,
@@ -37,6 +38,7 @@ PLANTED = (
     *reconciler.BUGS,
     *backlogs.BUGS,
     *rows.BUGS,
+    *bounds.BUGS,
     *versions.BUGS,
     *promises.BUGS,
     *watched.BUGS,
