@@ -16,6 +16,7 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, TEAMS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Item, Put, Update
 from tickwork.core.watch import incidents, wheel
+from tickwork.flows.audit.reconciling import reconcile
 from tickwork.flows.dispatch.windows import run_window
 from tickwork.flows.jobs import registering
 from tickwork.flows.ledger.lasts import note_last
@@ -226,6 +227,17 @@ def test_a_success_of_an_older_occurrence_than_the_last_that_ended_counts(world:
     assert registering.get_job(world.ports, job_id).last_success_at_ms == world.clock.at_ms
     world.live(HOUR_MS + 30 * MINUTE_MS)
     assert world.told == []
+
+
+def test_a_switch_that_a_team_turns_on_later_counts_for_the_jobs_that_are_there(world: World) -> None:
+    job_id = world.job(dead_man_switch=None)
+    world.live(HOUR_MS + 2 * MINUTE_MS, job_id)
+    world.team(version=1, defaults={"dead_man_switch": "on"})
+    for _ in range(2):  # again is a no-op
+        reconcile(world.ports)
+    assert len(world.deadlines) == 1
+    world.live(3 * HOUR_MS)
+    assert len(world.told) == 1
 
 
 # --- together -------------------------------------------------------------------------------------------------

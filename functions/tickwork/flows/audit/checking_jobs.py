@@ -27,7 +27,7 @@ from tickwork.core.schedule import replan, schedule_from_spec
 from tickwork.flows.access import registry
 from tickwork.flows.audit.repairs import Deadline, Repairs
 from tickwork.flows.dispatch import creating, leasing
-from tickwork.flows.jobs import registering
+from tickwork.flows.jobs import registering, switches
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import (
     calendars_changed_ms,
@@ -111,6 +111,7 @@ def _check(ports: Ports, job: Job, standing: str | None, leases: Leases, repairs
             repairs.unparked += _replan(ports, to_plan(ports, job))
         elif job.status == ACTIVE:
             _check_next(ports, to_plan(ports, job), standing, leases, repairs)
+            switches.enrol(ports, job)
     except (Unreadable, BadSchedule) as error:
         _unreadable(ports, job.job_id, error)
     except WorldError as error:

@@ -10,11 +10,15 @@ from dataclasses import replace
 
 from tickwork.core.access.teams import TeamContent
 from tickwork.core.errors import WorldError
+from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.contracts import contract_of
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.ledger.writes import Put
+from tickwork.core.ledger.tables import JOBS
+from tickwork.core.ledger.writes import Item, Put, Update
 from tickwork.core.watch import silence, wheel
 from tickwork.flows.access import registry
+from tickwork.flows.ledger import reading
+from tickwork.flows.ledger.commit import commit
 from tickwork.ports import Ports
 
 
@@ -37,6 +41,17 @@ def first_deadline(ports: Ports, job: Job) -> list[Put]:
         return []
     now_ms = ports.clock.now_ms()
     return [wheel.put(wheel.deadline(job, expected.by_ms, expected.silence_s, now_ms))]
+
+
+def enrol(ports: Ports, job: Job) -> None:
+    """Put a job before the watchdog that is not there yet, for its team turned the switch on after it was registered.
+    The mark and the deadline are one transaction; a refusal is somebody's change of the job, which does the same."""
+    if job.watched_since_ms or not contract_of(job, _team(ports, job.team)).is_watched:
+        return
+    now_ms = ports.clock.now_ms()
+    watched = replace(reading.to_plan(ports, job), watched_since_ms=now_ms, deadline_mark=job.version)
+    marks: Item = {"watched_since_ms": now_ms, "deadline_mark": job.version}
+    commit(ports, Update(JOBS, job.key(), as_read(job), set=marks), *first_deadline(ports, watched))
 
 
 def _team(ports: Ports, name: str) -> TeamContent | None:
