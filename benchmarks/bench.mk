@@ -58,6 +58,10 @@ bench-scale: $(VENV)/.dev ## The design scale, simulated: lag by kind, busy scan
 bench-fairness: $(VENV)/.dev ## A team with a million timers due at once beside one with 100 a minute, simulated; weights; QUICK=1: an eighth
 	$(BENCH) benchmarks.scale.fairness $(if $(QUICK),--quick) $(ARGS)
 
+.PHONY: bench-outage
+bench-outage: $(VENV)/.dev ## Three hours of outage with 40,000 hourly jobs under each overlap policy, simulated; QUICK=1: a thirty-second
+	$(BENCH) benchmarks.scale.outage $(if $(QUICK),--quick) $(ARGS)
+
 BULLMQ := benchmarks/peers/bullmq
 $(BULLMQ)/node_modules/.made: $(BULLMQ)/package-lock.json
 	npm ci --prefix $(BULLMQ) --ignore-scripts --no-audit --no-fund

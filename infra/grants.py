@@ -97,7 +97,7 @@ AUTHORIZER = Grants(tables={KEYS: (GET,)})
 TICKER = Grants(tables={TIMERS: (QUERY,), LEASES: (GET, PUT, UPDATE)}, ticks=(URL, SEND))
 SCANNER = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, CHECK),
         JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE, CHECK),
@@ -105,6 +105,7 @@ SCANNER = Grants(
         CALENDARS: (GET_MANY,),
         PAYLOADS: (UPDATE,),
         RESOURCES: (DELETE,),
+        PASSES: (GET, PUT),
         TEAMS: (GET_MANY, QUERY),
     },
     indexes={(TIMERS, BY_JOB): (QUERY,)},
@@ -148,7 +149,7 @@ WATCHDOG = Grants(  # as a creator of timers too: a webhook's message is one
 )
 PUSHER = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, PUT, UPDATE),
+        TIMERS: (GET, GET_MANY, PUT, UPDATE, CHECK),
         JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE),

@@ -210,13 +210,13 @@ class Layout:
     pools: tuple[str, ...] = ("default",)
     retention_s: int = 30 * 86_400
     audit_s: int = 400 * 86_400
-    """How long entries of the audit are kept."""
     push_private: bool = False
     """Pushes may reach private addresses: on one's own machine only."""
     require_certificates: bool = False
     """Jobs that declare side effects must come with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
-    """Runs that one slice is built to dispatch in a second. What was missed in an outage takes a fifth of it (F8)."""
+    cell_dispatch_per_s: int = 0
+    """Runs in a second: what a slice is built for (a fifth of it for what was missed, F8); what a cell may (0: all)."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run."""
     log_one_in: int = 1

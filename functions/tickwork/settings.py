@@ -36,6 +36,7 @@ _RANGES = {
     "retention_days": (1, 400),
     "audit_days": (1, 3_650),
     "slice_capacity_per_s": (1, 100_000),
+    "cell_dispatch_per_s": (0, 10_000_000),
     "long_poll_max_s": (1, 20),
     "log_one_in": (1, 10_000),
 }
@@ -63,13 +64,13 @@ class Settings:
     pools: str = "default"
     retention_days: int = 30
     audit_days: int = 400
-    """How long entries of the audit are kept."""
     push_private: bool = False
     """Pushes may reach private addresses: for one's own machine, never for a deployed environment."""
     require_certificates: bool = False
     """Jobs with side effects are registered only with the certificate of `tickwork verify`."""
     slice_capacity_per_s: int = 500
-    """Runs a slice is built to dispatch in a second; catching up after an outage takes a fifth of it."""
+    cell_dispatch_per_s: int = 0
+    """Runs in a second: that a slice is built to dispatch (a fifth for what was missed), and a cell may (0: all)."""
     long_poll_max_s: int = 5
     """How long a lease over HTTP may wait for its first run, whatever was asked for: it holds a function meanwhile."""
     log_one_in: int = 1
@@ -108,6 +109,7 @@ class Settings:
             push_private=self.push_private,
             require_certificates=self.require_certificates,
             slice_capacity_per_s=self.slice_capacity_per_s,
+            cell_dispatch_per_s=self.cell_dispatch_per_s,
             long_poll_max_s=self.long_poll_max_s,
             log_one_in=self.log_one_in,
             others=parse_cells(self.cells, self.cell),
@@ -116,8 +118,9 @@ class Settings:
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
         """Read TICKWORK_PREFIX, TICKWORK_SHARDS, ...; a variable that is not there keeps its default."""
-        named = {f.name: _variable(f.name) for f in fields(cls)}
-        return cls(**{name: _read(name, environ[key]) for name, key in named.items() if key in environ})
+        return cls(
+            **{f.name: _read(f.name, environ[key]) for f in fields(cls) if (key := _variable(f.name)) in environ}
+        )
 
     def to_environ(self) -> dict[str, str]:
         return {_variable(f.name): str(getattr(self, f.name)) for f in fields(self)}
@@ -151,7 +154,6 @@ class PushSecrets:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Comma-separated, as the variable and the stored secret have them."""
         return cls(tuple(secret.strip() for secret in text.split(",") if secret.strip()))
 
 
@@ -162,8 +164,7 @@ PUSH_SECRETS_AT = "TICKWORK_PUSH_SECRETS_ARN"
 
 
 def push_secrets_arn(environ: Mapping[str, str] = os.environ) -> str:
-    arn = environ.get(PUSH_SECRETS_AT, "")
-    if not arn:
+    if not (arn := environ.get(PUSH_SECRETS_AT, "")):
         raise BadSetting(f"{PUSH_SECRETS_AT} is not set: it names the secret that pushes are signed with")
     return arn
 
@@ -186,8 +187,6 @@ class Environment:
     lambda_pools: Mapping[str, int] = field(default_factory=dict)
     """The pools whose worker is a Lambda function, with its timeout in seconds: messages are hidden as long."""
     retention_days: int
-    audit_days: int = 400
-    """See `Settings`."""
     keep_data: bool
     """Tables and queues survive the deletion of their stack, and tables refuse to be deleted."""
     log_retention_days: Literal[7, 30, 90]
@@ -213,13 +212,15 @@ class Environment:
     """What the HTTP API lets through before it answers 429, of signed requests."""
     key_requests_per_s: int = 50
     """The same of the door for keys, where anybody may knock: what a flood of it can cost is bounded by this."""
+    audit_days: int = 400
     slice_capacity_per_s: int = 500
+    cell_dispatch_per_s: int = 0
     log_one_in: int = 1
     require_certificates: bool = False
     principals: str = EVERY_PRINCIPAL
     oidc: str = ""
     kms_key_arn: str = ""
-    """These six, and `cells`: see `Settings`."""
+    """These eight, and `cells`: see `Settings`."""
 
     def __post_init__(self) -> None:
         if PUSH_POOL not in self.pools:

@@ -25,6 +25,8 @@ NOT_ALARMED = {
     "scheduler.windows_total": "what a window that did not go well costs is lag, which is alarmed",
     "scheduler.set_aside_rows": "says how much waits; what it waits for is counted at each try, and alarmed",
     "scheduler.caught_up_total": "an outage is over; that it was there, slice-stands has told",
+    "scheduler.held_back_total": "a bound at work: the row of its team keeps it, and serves it",
+    "scheduler.bulk_braked_total": "a policy at work: what it is about, the others' lag, is alarmed",
     "scheduler.slice_owner_changes_total": "normal after a deployment; what it costs is lag, which is alarmed",
     "scheduler.dispatch_rejected_stale_token_total": "the protocol at work; what it costs is lag, which is alarmed",
     "scheduler.pauses_unread_total": "processes go by the last they knew; a table that stays throttled is told as such",

@@ -61,7 +61,7 @@ from tickwork.flows.watch import watching
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 23
+VERSION = 24
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -226,6 +226,7 @@ def _jobs(world: World) -> None:
             world, "lined-up", every_hour, Work("default", "job"), overlap="buffer_all", buffer_max=20, buffer_age_s=900
         ),
         _new(world, "freed", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="buffer_one"),
+        _new(world, "newest", {"rate": "30 seconds", "count": 3}, Work("default", "job"), overlap="cancel_other"),
         _new(world, "parked", every_hour, Work("default", "job")),
         _new(world, "kept", every_hour, Work("default", "job")),
         _new(world, "frequent", {"rate": "20 seconds", "anchor": "2026-10-20T00:00:00Z"}, Work("default", "job")),
@@ -247,6 +248,7 @@ def _jobs(world: World) -> None:
     for beside, client_key in ((False, ""), (True, "late-file")):
         late = Wanted("shop:daily", "key:shop:ann", "the file came late", beside=beside, client_key=client_key)
         asking.ask_for_run(world.ports, late)
+        asking.ask_for_run(world.ports, Wanted("shop:lined-up", "key:shop:ann", "once more"))  # the second one waits
     past = 1_792_454_400_000, 1_792_886_400_000
     backfills = [
         Backfilled("shop:several", *past, "all", order, 2, "key:shop:ann", "a bug", order)

@@ -17,6 +17,7 @@ from tickwork.core.ledger.tables import SET_ASIDE, TEAMS, TIMERS
 from tickwork.core.ledger.writes import Anyway, Put
 from tickwork.flows.dispatch import sharing
 from tickwork.flows.dispatch.serving import PAGE_ITEMS_MAX
+from tickwork.flows.runs import cancelling
 from tickwork.ports import Layout, OutMessage, SendReport, ready_queue
 
 CALL_MS = 20
@@ -149,6 +150,23 @@ def test_a_second_of_another_team_is_not_passed_with_the_rest_of_one() -> None:
     (first,) = windows(stage, 1)
     live = first[: shares.LIVE_QUANTUM + 6]
     assert Counter(map(team_of, live)) == {"big": shares.LIVE_QUANTUM, "aaa": 3, "zzz": 3}
+
+
+@pytest.mark.usefixtures("small")
+def test_what_lies_behind_ended_ones_of_a_team_is_left_to_its_row() -> None:
+    """The page that shows whom to pass may show nothing of his that is pending: his row reaches what was not read."""
+    stage = a_stage(shards=2)
+    last_ms = DUE_MS + 3 * SECOND_MS
+    keys = [
+        key for due_ms, calls in ((DUE_MS, 5), (last_ms, 1)) for _ in range(calls) for key in stage.timers(250, due_ms)
+    ]
+    first = sorted((key for key in keys if key.shard == 1 and key.fire_at_ms == DUE_MS), key=lambda key: key.sk)
+    kept = [key for key in keys if key.shard == 0 and key.fire_at_ms == last_ms] + first[PAGE_ITEMS_MAX:]
+    for key in {*keys} - {*kept}:
+        cancelling.cancel_run(stage.process().ports, key, "a test")
+    assert len(first) > PAGE_ITEMS_MAX, "else nothing lies behind the page"
+    stage.at_ms = last_ms
+    assert {str(body["ref"]) for body in served(stage, 12)} == {key.ref for key in kept}
 
 
 # --- parts ----------------------------------------------------------------------------------------------------

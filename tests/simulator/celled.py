@@ -22,6 +22,8 @@ _ROLLED_OUT = 0.5
 it that were paused go on beside it."""
 _AFTER_ROLLOUT_MS = 1_000
 _BULK = 0.3
+_BOUND_SHARE, BOUNDS_PER_S = 0.5, (1, 2, 5)
+"""In so many of these worlds a cell may dispatch only so much in a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,9 @@ def with_cells(rng: Random, shape: Shape, teams: tuple[str, ...]) -> Shape:
     ]
     plans[0] = replace(plans[0], at_ms=from_ms + rng.randrange(max(1, (end_ms - from_ms) // 2)), cell=cells[0].name)
     shape = _with_bulk(rng, shape)
+    if rng.random() < _BOUND_SHARE:
+        bound = rng.choice(BOUNDS_PER_S)
+        first, second = (replace(layout, cell_dispatch_per_s=bound) for layout in (first, second))
     return replace(
         shape, cells=cells, layouts=(first, second), placements=tuple(plans), elements=shape.elements | {CELLS}
     )

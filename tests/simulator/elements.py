@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulator.zones import CLOCK_CHANGES, ZONES
 from tickwork.core.instants import MINUTE_MS, SECOND_MS, iso
-from tickwork.core.jobs.overlap import ALLOW, BUFFER_ALL, BUFFER_ONE, SKIP
+from tickwork.core.jobs.overlap import ALLOW, BUFFER_ALL, BUFFER_ONE, CANCEL_OTHER, SKIP
 from tickwork.core.ledger.work import UNSAFE, Resource, RetryPolicy, Work
 from tickwork.core.runs.push_targets import parse_target
 from tickwork.ports import PUSH_POOL
@@ -49,6 +49,8 @@ OVERLAP, _OVERLAP_SHARE = "overlap", 0.25
 """Jobs that skip. Drawn apart, too."""
 BUFFERS, _BUFFERS_SHARE = "buffers", 0.5
 """Jobs of which one waits. Drawn apart, too."""
+GIVING_WAY, _GIVING_WAY_SHARE = "giving_way", 0.35
+"""Jobs of which the newest has the others cancelled. Drawn apart, too."""
 _START_WITHIN_S = (0, 2, 10, 40)
 _MORE_FREEZES = 4
 _HARD = 0.6
@@ -164,6 +166,21 @@ def with_buffers(rng: Random, shape: Shape) -> Shape:
         return replace(job, overlap=instead(job.overlap), changes=changes, buffer_max=most, buffer_age_s=age_s)
 
     return replace(_each_job(shape, waiting), elements=shape.elements | {BUFFERS})
+
+
+def with_giving_way(rng: Random, shape: Shape) -> Shape:
+    """In some of the seeds whose jobs skip, or have one wait, most have what goes on cancelled instead."""
+    if OVERLAP not in shape.elements or rng.random() >= _GIVING_WAY_SHARE:
+        return shape
+
+    def instead(policy: str) -> str:
+        return policy if policy in ("", ALLOW) else rng.choice((CANCEL_OTHER, CANCEL_OTHER, policy))
+
+    def cancelling(job: JobPlan) -> JobPlan:
+        changes = tuple(replace(one, overlap=instead(one.overlap)) for one in job.changes)
+        return replace(job, overlap=instead(job.overlap), changes=changes)
+
+    return replace(_each_job(shape, cancelling), elements=shape.elements | {GIVING_WAY})
 
 
 def pools_of(elements: frozenset[str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from tests.simulator.elements import (
     enrich,
     with_buffers,
     with_deadlines,
+    with_giving_way,
     with_overlap,
 )
 from tests.simulator.parts import PENDING_ISOLATION
@@ -185,6 +186,7 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = with_overlap(Random(f"overlap of {start_ms}"), shape)
     shape = with_roll_outs(Random(f"roll-outs of {start_ms}"), shape)
     shape = with_buffers(Random(f"buffers of {start_ms}"), shape)
+    shape = with_giving_way(Random(f"giving way of {start_ms}"), shape)
     shape = _with_runs_by_hand(Random(f"runs by hand of {start_ms}"), shape)
     shape = _with_skips(Random(f"skips of {start_ms}"), shape)
     shape = _with_backfills(Random(f"backfills of {start_ms}"), shape)

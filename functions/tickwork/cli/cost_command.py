@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from tickwork.cli.output import json_option, say, show_json, show_table
+from tickwork.core.ledger.cells import parse_cells
 from tickwork.price.cost import bill_of, lines, same_around_eventbridge, total
 from tickwork.price.loads import ENVIRONMENTS, Load, per_month, runs_per_month
 from tickwork.price.prices import AS_OF, REGION
@@ -15,6 +18,7 @@ from tickwork.price.prices import AS_OF, REGION
 @click.option("--every", default="1h", show_default=True, help="How often each of them runs: 30s, 5m, 1h, 1d.")
 @click.option("--timers", default="0", show_default=True, help="One-shots: 5M/month, 100k/day, 20/second.")
 @click.option("--env", "environment", type=click.Choice([*ENVIRONMENTS]), default="prod", show_default=True)
+@click.option("--cells", default="", metavar="NAME:SHARDS/SLICES,...", help="Cells beside its own, as declared.")
 @click.option("--create-batch", type=click.IntRange(1, 100), default=1, show_default=True, help="Timers in a call.")
 @click.option(
     "--work-batch", type=click.IntRange(1, 25), default=1, show_default=True, help="Runs a worker reports in a call."
@@ -27,6 +31,7 @@ def cost_command(
     every: str,
     timers: str,
     environment: str,
+    cells: str,
     create_batch: int,
     work_batch: int,
     workers: int,
@@ -44,9 +49,12 @@ def cost_command(
             workers=workers,
             history_days=history_days,
         )
+        beside = parse_cells(cells)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    bill, others = bill_of(load, ENVIRONMENTS[environment]), same_around_eventbridge(load)
+    shards, slices = sum(cell.shards for cell in beside), sum(cell.slices for cell in beside)
+    settings = replace(ENVIRONMENTS[environment], cell_shards=shards, cell_slices=slices)
+    bill, others = bill_of(load, settings), same_around_eventbridge(load)
     if as_json:
         parts = [{"part": name, "usd": round(dollars, 4)} for name, dollars in lines(bill)]
         whole = {"usd": round(total(bill), 2), "eventbridge_usd": round(total(others), 2), "runs": load.runs}

@@ -59,9 +59,18 @@ def resume(job_id: str, api: str | None, as_json: bool, by: str | None, at_resum
 @click.option("--by", help="A note, behind the caller whom the credential proves.")
 @click.option("--payload", help="For this run alone, as JSON [the job's].")
 @click.option("--beside", is_flag=True, help="Beside whatever else runs of the job, whatever its overlap says.")
+@click.option("--no-wait", is_flag=True, help="Refused while another run has not ended, also where it would wait.")
 @click.option("--client-key", help="What you call this request: again with it is answered with the first run.")
 @with_api_options
-def run(job_id: str, api: str | None, as_json: bool, payload: str | None, beside: bool, **options: str | None) -> None:
+def run(
+    job_id: str,
+    api: str | None,
+    as_json: bool,
+    payload: str | None,
+    beside: bool,
+    no_wait: bool,
+    **options: str | None,
+) -> None:
     """Run a job now, as a run of its own. Its schedule goes on, and so does a pause.
 
     \b
@@ -69,7 +78,10 @@ def run(job_id: str, api: str | None, as_json: bool, payload: str | None, beside
     """
     body: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     body |= {} if payload is None else {"payload": read_json(payload, "--payload")}
+    if beside and no_wait:
+        raise click.UsageError("--beside has it run beside another run: leave out --no-wait")
     body |= {"overlap": "allow"} if beside else {}
+    body |= {"overlap": "skip"} if no_wait else {}
     found = ApiClient(api).post(path_of("jobs", job_id, "run"), body)
     if as_json:
         show_json(found)

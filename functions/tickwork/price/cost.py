@@ -118,11 +118,12 @@ def _history(load: Load) -> dict[str, float]:
 def idle(settings: Settings) -> dict[str, float]:
     """What a month uses with nothing due (`make bench-idle`)."""
     minutes, passes = DAYS * 1_440, DAYS * 288
-    clocked, windows = minutes + passes, minutes * settings.slices
+    slices, shards = settings.slices + settings.cell_slices, settings.shards + settings.cell_shards
+    clocked, windows = minutes + passes, minutes * slices
     return {
-        WRITES: 190_000 * settings.slices,
-        READS: 194_000 * settings.shards + 110_000 * settings.slices,
-        SQS: 692_000 + 91_000 * settings.slices,
+        WRITES: 190_000 * slices,
+        READS: 194_000 * shards + 110_000 * slices,
+        SQS: 692_000 + 91_000 * slices,
         "scheduler_invocations": clocked,
         "lambda_requests": clocked + windows,
         "lambda_gb_s": minutes * 0.075 + passes * 0.15 + windows * 0.08,

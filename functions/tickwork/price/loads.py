@@ -27,6 +27,9 @@ class Settings:
     alarms: int
     log_one_in: int = 1
     """Of the windows that went well, one in so many has a line in the log."""
+    cell_shards: int = 0
+    cell_slices: int = 0
+    """Of the cells beside its own, together: each of their slices has a window a minute, too."""
 
 
 ENVIRONMENTS: Final = {

@@ -18,6 +18,7 @@ from tests.simulator.checks.cursors import CursorChecks
 from tests.simulator.checks.deadlines import DeadlineChecks
 from tests.simulator.checks.duties import DutyChecks
 from tests.simulator.checks.freezes import FreezeChecks
+from tests.simulator.checks.giving_way import GivingWayChecks
 from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.lasts import LastChecks
@@ -64,6 +65,7 @@ class Checks:
         self.slots = SlotChecks(world)
         self.skips = SkipChecks(world, self.told)
         self.overlaps = OverlapChecks(world)
+        self.giving_way = GivingWayChecks(world, self.overlaps)
         self.backfills = BackfillChecks(world)
         self.planned_by = PlannedByChecks(world)
         self.lags = LagChecks(world)
@@ -113,6 +115,7 @@ class Checks:
         self.slots.settled(process, changes)
         self.skips.settled(process, changes)
         self.overlaps.settled(process, changes)
+        self.giving_way.settled(process, changes)
         self.backfills.settled(process, changes)
         self.planned_by.settled(process, changes)
         self.rows.settled(process, changes)

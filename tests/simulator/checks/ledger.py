@@ -23,6 +23,7 @@ _ALLOWED = frozenset(
     {
         (None, "pending"),
         (None, "skipped"),
+        (None, "buffered"),
         ("pending", "pending"),
         ("pending", "running"),
         ("pending", "skipped"),

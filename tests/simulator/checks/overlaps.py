@@ -27,19 +27,32 @@ if TYPE_CHECKING:
 
 _LIVE = frozenset({"running", "waiting"})
 _CLOCKS_MS = 2_000
-_STRICT = ("skip", "buffer_one", "buffer_all")
+_STRICT = ("skip", "buffer_one", "buffer_all", "cancel_other")
 _HELD_UP = ("overlap", "buffer_full")
 _USUAL = 100
 _INDEX_BEHIND_MS = 60_000
 
 
 class OverlapChecks:
-    """`_items`: of each job its items as they stand, by ref; `_dispatched`: those that its chain has passed."""
+    """`_items`: of each job its items as they stand, by ref; `_dispatched`: those that its chain has passed; `_came`:
+    the how many-th it was that has come to wait."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._items: dict[str, dict[str, Item]] = defaultdict(dict)
         self._dispatched: set[str] = set()
+        self._came: dict[str, int] = {}
+
+    def items_of(self, job_id: str) -> list[Item]:
+        return list(self._items[job_id].values())
+
+    def is_dispatched(self, ref: str) -> bool:
+        return ref in self._dispatched
+
+    def live_of(self, process: Process, job_id: str) -> list[Item]:
+        """The runs of a job that have been dispatched and have not ended."""
+        job = self._world.tables.standing(JOBS, {"job_id": job_id}) or {}
+        return [one for ref, one in self._items[job_id].items() if self._is_live(process, job, ref)]
 
     def settled(self, process: Process, changes: tuple[Change, ...]) -> None:
         """After a transaction."""
@@ -69,7 +82,7 @@ class OverlapChecks:
         if after.get("beside"):
             return []
         job = self._world.tables.standing(JOBS, {"job_id": job_id})
-        if is_by_hand(ref) and before is None:
+        if is_by_hand(ref) and before is None and now == "pending":
             self._dispatched.add(ref)
             return [(job, ref)] if job is not None else []
         if now == "pending" and was != "pending":
@@ -107,7 +120,8 @@ class OverlapChecks:
         if self._world.shape.roll_outs is not None and is_asked_for and follows_overlap(job):
             return  # it goes by what is in force when somebody asks, which a process may not know yet
         job = as_planned(self._world, job, mine)
-        older = [one for one in self._waiting(job["job_id"]) if one["scheduled_at_ms"] < mine["scheduled_at_ms"]]
+        came = self._came.get(ref, len(self._came))
+        older = [one for one in self._waiting(job["job_id"]) if self._came[_ref_of(one)] < came]
         if older and not (is_by_hand(ref) and job.get("overlap", "allow") == "allow"):
             raise Violation("no-overtaking", f"{process.name} fired {ref} before {older[0]['sk']}, which waits")
         if job.get("overlap", "allow") not in _STRICT or job.get("status") == "deleted":
@@ -152,9 +166,11 @@ class OverlapChecks:
 
     def _check_buffered(self, process: Process, item: Item) -> None:
         """No more wait than may, and each says for whom; the look at the oldest stands."""
-        ref, waiting = f"{item['pk']}|{item['sk']}", self._waiting(item["job_id"])
+        ref, waiting = _ref_of(item), self._waiting(item["job_id"])
+        self._came[ref] = len(self._came)
         job = self._world.tables.standing(JOBS, {"job_id": item["job_id"]}) or {}
         room = {"buffer_one": 1, "buffer_all": job.get("buffer_max") or _USUAL}.get(job.get("overlap", ""), 0)
+        room = len(waiting) if job.get("overlap") == "cancel_other" else room  # checks/giving_way
         if len(waiting) > room and self._is_named(job):
             raise Violation("one-waits", f"{process.name} has {ref} wait beside {len(waiting) - 1} others of its job")
         if item.get("reason") != "overlap" or not item.get("held_by"):
@@ -165,15 +181,15 @@ class OverlapChecks:
 
     def _check_looked_at(self, process: Process, job_id: str) -> None:
         """The oldest that waits is looked at."""
-        waiting = sorted(self._waiting(job_id), key=lambda one: int(one["scheduled_at_ms"]))
+        waiting = sorted(self._waiting(job_id), key=lambda one: self._came[_ref_of(one)])
         if not waiting:
             return
-        ref, oldest_ms = f"{waiting[0]['pk']}|{waiting[0]['sk']}", int(waiting[0]["scheduled_at_ms"])
+        ref = _ref_of(waiting[0])
         # One before it that was cancelled while it waited is looked at first, and stepped over.
         stepped_over = {
-            f"{one['pk']}|{one['sk']}"
+            _ref_of(one)
             for one in self._items[job_id].values()
-            if one["status"] == "cancelled" and int(one["scheduled_at_ms"]) < oldest_ms
+            if one["status"] == "cancelled" and self._came.get(_ref_of(one), len(self._came)) < self._came[ref]
         }
         looks = [one for one in self._world.tables.items(TIMERS) if one.get("run_ref") in {ref, *stepped_over}]
         if not any(one["status"] == "pending" for one in looks) and ref not in self._world.gone:
@@ -195,7 +211,7 @@ class OverlapChecks:
             if job.get("overlap", "allow") == "skip" or job.get("status") == "deleted":
                 what = f"{process.name} let {ref} go, which its job ({job.get('status')}) does not have start any more"
                 raise Violation("cancelled-stays", what)
-            surely = [one for one in paused if self._is_surely_in(process, one)]
+            surely = [one for one in paused if self._is_surely_in(process, one) and not is_by_hand(ref)]
             if surely:
                 raise Violation("cancelled-stays", f"{process.name} let {ref} go in the pause {surely[0]}")
             if not any(self._may_start(one, after, process.earliest_ms()) for one in self._by(job, after)):
@@ -233,6 +249,10 @@ class OverlapChecks:
     def _is_named(self, job: Item) -> bool:
         """Whether nobody's hand has been at the job."""
         return bool(job) and job["job_id"] not in self._world.garbled
+
+
+def _ref_of(item: Item) -> str:
+    return f"{item['pk']}|{item['sk']}"
 
 
 def _run_of(item: Item) -> str:

@@ -135,7 +135,7 @@ def _other_shards_are_skipped() -> Sequence[Patch]:
 
 
 def _others_are_skipped_too() -> Sequence[Patch]:
-    def wrong(it: Any, sk: str) -> str:
+    def wrong(it: Any, shard: int, sk: str) -> str:
         second, team, _ = sk.split("#", 2)
         return f"{second}#~" if team in it.shares.waiting else sk
 

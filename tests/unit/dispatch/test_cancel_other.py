@@ -280,6 +280,23 @@ def test_nothing_is_cancelled_for_one_that_waits_no_more(world: World, monkeypat
     assert (status(world, second), asked(world, first), status(world, first)) == ("cancelled", "", "running")
 
 
+def test_nor_for_one_that_its_job_still_names(world: World, monkeypatch: Any) -> None:
+    """Who has cancelled it has died before he had its job forget it."""
+    job_id = job_of(world, CANCEL_OTHER)
+    first = world.until_due(job_id)
+    running(world, first)
+    second = world.next_key(job_id)
+
+    def cancels_and_dies() -> None:
+        with monkeypatch.context() as dies:
+            dies.setattr(freeing, "free_job", lambda *_: None)
+            cancelling.cancel_run(world.ports, second, "not wanted")
+
+    interleaved(monkeypatch, cancels_and_dies)
+    world.until_due(job_id)
+    assert (status(world, second), asked(world, first), buffer_of(world)) == ("cancelled", "", NONE)
+
+
 def test_a_run_that_was_replayed_since_it_was_seen_to_hold_is_not_cancelled(world: World, monkeypatch: Any) -> None:
     """Who looks sleeps: meanwhile it dies, what waited goes and ends, and somebody has the dead one tried again."""
     job_id = job_of(world, CANCEL_OTHER)

@@ -533,6 +533,7 @@ def test_a_team_that_creates_by_its_own_key_is_placed_too_and_sees_no_others_pla
 SEEN_FROM_A_CELL = {
     "flows/audit/auditing.py",
     "flows/audit/draining.py",
+    "flows/dispatch/bounding.py",
     "flows/dispatch/catching_up.py",
     "flows/dispatch/leasing.py",
     "flows/dispatch/live.py",

@@ -177,3 +177,15 @@ def test_what_a_change_gave_up_and_somebody_cancels_comes_back_by_no_other_chang
     row = api.call("GET", f"{JOB}/next")[1]["occurrences"][0]
     assert (row["scheduled_at"], row["note"]) == (given_up, "will not run: it is cancelled")
     assert api.call("GET", JOB)[1]["next"]["scheduled_at"] > given_up
+
+
+def test_one_that_is_overdue_and_to_come_again_stays_cancelled(api: ApiUnderTest, ports: Ports) -> None:
+    """A change has given it up, and the chain, which is behind, would come to it once more."""
+    policies = {"tolerance_s": 0, "exact_reason": "the test counts", "catch_up": {"policy": "all"}, "overlap": "allow"}
+    create_job(api, schedule={"cron": "0 * * * *"}, **policies)
+    change(api, schedule={"cron": "0,20,40 * * * *"})
+    move(ports, 70 * 60)
+    wanted = {"job_id": "payments:rates", "scheduled_at": "2026-10-30T01:00:00Z"}
+    status, answer = api.call("POST", "/runs:cancel", {"runs": [wanted]})
+    assert (status, answer["runs"][0].get("status")) == (200, "cancelled"), answer
+    assert sent(ports, 30) == ["2026-10-30T00:20:00Z", "2026-10-30T00:40:00Z"]

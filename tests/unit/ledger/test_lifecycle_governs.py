@@ -22,7 +22,7 @@ from tickwork.core.runs import putting_off
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
-from tickwork.flows.runs import cancelling, dead_letters, worker_calls
+from tickwork.flows.runs import asking, cancelling, dead_letters, worker_calls
 
 PACKAGE = Path(lifecycle.__file__).parents[2]
 
@@ -167,6 +167,14 @@ def _buffer(world: World) -> LedgerKey:
     return first
 
 
+def _born_waiting(world: World) -> None:
+    spec = parse_schedule({"rate": "1 hour"}, now_ms=world.clock.at_ms, job_id="shop:y").spec
+    new = NewJob("shop", "y", spec, Work("default", "job"), 0, CatchUp(), "f", overlap=BUFFER_ONE)
+    registering.create_job(world.ports, new)
+    for _ in range(2):
+        asking.ask_for_run(world.ports, asking.Wanted("shop:y", "ann", "a file came late"))
+
+
 def _release(world: World) -> None:
     first = _buffer(world)
     world.complete(first, world.must_start(first).token)
@@ -186,6 +194,7 @@ def _cancel_buffered(world: World) -> None:
 FLOWS: dict[tuple[str, str], Callable[[World], object]] = {
     (ABSENT, lifecycle.MATERIALISE): _create,
     (ABSENT, lifecycle.SKIP): _miss,
+    (ABSENT, lifecycle.BUFFER): _born_waiting,
     (PENDING, lifecycle.START): _start,
     (PENDING, lifecycle.SKIP): _miss,
     (PENDING, lifecycle.CANCEL): _cancel,

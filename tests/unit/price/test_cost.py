@@ -65,6 +65,14 @@ def test_an_idle_month_costs_what_the_meter_counts_within_a_tenth(name: str) -> 
     assert usd(cost.idle(settings)) == pytest.approx(usd(month(world, 1 / 24)), rel=0.1)
 
 
+def test_slices_of_further_cells_cost_what_those_of_the_home_cell_do() -> None:
+    prod = ENVIRONMENTS["prod"]
+    apart = replace(prod, shards=prod.shards - 8, slices=prod.slices - 2, cell_shards=8, cell_slices=2)
+    assert cost.idle(apart) == cost.idle(prod)
+    four = usd(cost.idle(replace(prod, cell_shards=4, cell_slices=1))) - usd(cost.idle(prod))
+    assert four == pytest.approx(0.32, rel=0.1), "as docs/operations.md says it, with four shards"
+
+
 def test_the_settings_that_are_priced_are_those_that_are_deployed() -> None:
     from tickwork.settings import ENVIRONMENTS as DEPLOYED
 

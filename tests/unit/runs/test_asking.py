@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.support.runs_world import Crash, World
 from tickwork.core.errors import AlreadyExists, Held, NotFound, Throttled
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs.definitions import CatchUp, Job
-from tickwork.core.jobs.overlap import ALLOW, BUFFER_ONE, HOLDERS_MAX, SKIP
+from tickwork.core.jobs.overlap import ALLOW, BUFFER_ALL, BUFFER_ONE, CANCEL_OTHER, HOLDERS_MAX, SKIP
 from tickwork.core.ledger import kinds
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.messages import ReadyMessage, read_ready
@@ -23,9 +24,10 @@ from tickwork.core.ledger.writes import Anyway, Delete, Is, Update
 from tickwork.core.schedule import parse_schedule
 from tickwork.flows.audit import history
 from tickwork.flows.audit.history import Filter
+from tickwork.flows.dispatch import freeing
 from tickwork.flows.jobs import calendars, changing, registering
 from tickwork.flows.jobs.registering import NewJob
-from tickwork.flows.runs import asking, cancelling, dead_letters, naming
+from tickwork.flows.runs import asking, cancelling, dead_letters, naming, worker_calls
 from tickwork.flows.runs.asking import Wanted
 
 EVERY_S = 60
@@ -313,10 +315,169 @@ def test_one_that_waits_for_it_goes_when_it_ends_and_is_not_overtaken_by_another
     token = world.must_start(key, lease_s=900).token
     due = world.until_due(job_id)
     assert world.run(due).status == "buffered"
-    with pytest.raises(Held):
+    with pytest.raises(Held, match="running"):
         run_now(world, job_id)
     world.complete(key, token)
     assert len(world.messages(due)) == 1
+
+
+def held(world: World, overlap: str, **more: Any) -> tuple[str, LedgerKey]:
+    """A job, and the scheduled run that holds it."""
+    job_id = job_of(world, overlap, **more)
+    first = world.until_due(job_id)
+    world.must_start(first, lease_s=900)
+    return job_id, first
+
+
+def status(world: World, key: LedgerKey) -> str:
+    return world.run(key).status
+
+
+@pytest.mark.parametrize("overlap", [BUFFER_ONE, BUFFER_ALL])
+def test_it_waits_where_what_is_due_would_wait_and_goes_when_its_job_is_free(world: World, overlap: str) -> None:
+    job_id, first = held(world, overlap)
+    asked = asking.ask_for_run(world.ports, wanted(job_id))
+    run = world.run(asked.key)
+    assert asked.run is not None
+    assert (asked.is_new, asked.run.status, run.status, run.reason) == (True, "buffered", "buffered", "overlap")
+    assert run.held_by is not None
+    assert run.held_by["run_id"] == first.run_id
+    assert world.messages(asked.key) == []
+    world.complete(first, world.run(first).token)
+    assert (status(world, asked.key), len(world.messages(asked.key))) == ("pending", 1)
+    world.must_start(asked.key)
+    assert world.run(world.until_due(job_id)).held_by["run_id"] == asked.key.run_id  # type: ignore[index]
+
+
+def test_under_cancel_other_it_has_what_runs_cancelled_and_replaces_what_waits(world: World) -> None:
+    job_id, first = held(world, CANCEL_OTHER)
+    due = world.until_due(job_id)
+    key = run_now(world, job_id)
+    assert (status(world, due), world.run(due).replaced_by) == ("skipped", key.occurrence)
+    assert world.run(first).cancel_requested
+    worker_calls.acknowledge_cancel(world.ports, first, world.run(first).token)
+    assert len(world.messages(key)) == 1
+    again = run_now(world, job_id)
+    assert (status(world, key), len(world.messages(again))) == ("cancelled", 1), "it was queued"
+
+
+def test_a_scheduled_one_replaces_it_in_its_turn(world: World) -> None:
+    job_id, _ = held(world, CANCEL_OTHER)
+    key = run_now(world, job_id)
+    due = world.until_due(job_id)
+    assert (status(world, key), world.run(key).replaced_by, status(world, due)) == (
+        "skipped",
+        due.occurrence,
+        "buffered",
+    )
+
+
+def test_of_two_in_one_second_the_second_replaces_the_first_and_is_looked_at(world: World) -> None:
+    job_id, _ = held(world, CANCEL_OTHER)
+    keys = [run_now(world, job_id) for _ in range(4)]
+    assert [status(world, key) for key in keys] == ["skipped"] * 3 + ["buffered"]
+    looked = [item["run_ref"] for item in world.store.items(TIMERS) if str(item["sk"]).endswith("#look")]
+    assert keys[-1].ref in looked
+
+
+@pytest.mark.parametrize("overlap", [BUFFER_ONE, BUFFER_ALL, CANCEL_OTHER])
+def test_who_says_so_is_refused_and_does_not_wait(world: World, overlap: str) -> None:
+    job_id, first = held(world, overlap)
+    with pytest.raises(Held, match=first.occurrence):
+        asking.ask_for_run(world.ports, replace(wanted(job_id), waits=False))
+    assert not world.run(first).cancel_requested
+
+
+def test_it_waits_in_its_turn_behind_what_waits_already(world: World) -> None:
+    job_id, first = held(world, BUFFER_ALL)
+    due = world.until_due(job_id)
+    key = run_now(world, job_id)
+    assert world.run(due).behind == key.ref
+    world.complete(first, world.run(first).token)
+    assert (len(world.messages(due)), world.messages(key)) == (1, [])
+    world.complete(due, world.must_start(due).token)
+    assert len(world.messages(key)) == 1
+
+
+def test_one_that_waits_leaves_a_pause_as_it_was_and_runs_in_it(world: World) -> None:
+    job_id, first = held(world, BUFFER_ONE)
+    key = run_now(world, job_id)
+    changing.pause_job(world.ports, job_id, "ann", "deploy")
+    world.complete(first, world.run(first).token)
+    assert len(world.messages(key)) == 1
+
+
+def test_of_a_job_that_has_fired_nothing_one_waits_for_another_and_the_chain_goes_on(world: World) -> None:
+    job_id = job_of(world, BUFFER_ONE)
+    first, second = run_now(world, job_id), run_now(world, job_id)
+    world.complete(first, world.must_start(first).token)
+    assert len(world.messages(second)) == 1
+    due = world.until_due(job_id)
+    assert (status(world, due), world.run(due).held_by["run_id"]) == ("buffered", second.run_id)  # type: ignore[index]
+
+
+def test_the_same_request_is_answered_with_the_one_that_waits_and_sees_to_it(world: World, monkeypatch: Any) -> None:
+    job_id, first = held(world, BUFFER_ONE)
+    key = run_now(world, job_id, "late-file")
+    with monkeypatch.context() as nobody_looks:
+        nobody_looks.setattr(freeing, "free_job", lambda *_: None)
+        world.complete(first, world.run(first).token)
+    again = asking.asked_before(world.ports, wanted(job_id, "late-file"))
+    assert again is not None
+    assert again.run is not None
+    assert (again.key, again.run.status, len(world.messages(key))) == (key, "pending", 1)
+
+
+def test_one_that_waits_can_be_cancelled_and_is_forgotten(world: World) -> None:
+    job_id, first = held(world, BUFFER_ONE)
+    key = run_now(world, job_id)
+    cancelling.cancel_run(world.ports, key, "not wanted")
+    due = world.until_due(job_id)
+    assert (status(world, key), status(world, due)) == ("cancelled", "buffered")
+    world.complete(first, world.run(first).token)
+    assert (world.messages(key), len(world.messages(due))) == ([], 1)
+
+
+def test_who_cancels_one_that_is_queued_lets_go_what_waits_for_it(world: World) -> None:
+    job_id = job_of(world, BUFFER_ONE)
+    key = run_now(world, job_id)
+    due = world.until_due(job_id)
+    cancelling.cancel_run(world.ports, key, "not wanted")
+    assert len(world.messages(due)) == 1
+
+
+def test_a_crash_after_any_write_leaves_no_run_or_one_that_goes() -> None:
+    for overlap in (BUFFER_ONE, CANCEL_OTHER):
+        for after in range(1, 7):
+            world = World()
+            job_id, first = held(world, overlap)
+            before = {item["sk"] for item in world.store.items(TIMERS)}
+            world.store.crash_after_commits = after
+            with suppress(Crash):
+                run_now(world, job_id)
+            world.store.crash_after_commits = None
+            made = [item for item in world.store.items(TIMERS) if item["sk"] not in before]
+            keys = [Run.from_item(item).key for item in made if "#manual." in item["sk"]]
+            world.clock.at_ms += 51_000
+            world.scan()
+            if overlap == BUFFER_ONE:
+                world.complete(first, world.run(first).token)
+            elif keys:
+                assert world.run(first).cancel_requested, after
+                worker_calls.acknowledge_cancel(world.ports, first, world.run(first).token)
+            assert all(world.messages(key) for key in keys), (overlap, after)
+
+
+def test_a_message_that_was_not_sent_is_sent_by_the_look(world: World, monkeypatch: Any) -> None:
+    job_id, first = held(world, BUFFER_ONE)
+    key = run_now(world, job_id)
+    with monkeypatch.context() as dies:
+        dies.setattr(freeing, "send_all", lambda *_: None)
+        world.complete(first, world.run(first).token)
+    assert (status(world, key), world.messages(key)) == ("pending", [])
+    world.clock.at_ms += 51_000
+    world.scan()
+    assert len(world.messages(key)) == 1
 
 
 def test_one_that_waits_is_not_overtaken_also_when_nothing_holds_the_job_any_more(world: World) -> None:

@@ -159,8 +159,10 @@ class RunNowIn(Body):
     """A note, kept behind the actor whom the credential proves."""
     payload: Any = Field(default=None, repr=False)
     """For this run alone, instead of the job's (owners only). Left out: the job's."""
-    overlap: Literal["allow"] | None = None
-    """`allow`: beside whatever else runs of the job. Left out: as the job says, and it then holds the job."""
+    overlap: Literal["allow", "skip"] | None = None
+    """`allow`: beside whatever else runs of the job. `skip`: not while another run has not ended, then it is refused.
+    Left out: as the job says (where that is `skip`, it is refused, and where what is due waits, it waits), and it then
+    holds the job."""
     client_key: Text | None = None
     """What you call this request: repeated with it, it is answered with the first run."""
 

@@ -30,7 +30,8 @@ from tickwork.flows.runs.asking import Asked, Wanted
 def run_job(call: Call[RunNowIn, NoQuery]) -> tuple[int, AskedRun]:
     """Run a job now, as a run of its own beside the scheduled ones.
 
-    Its schedule goes on as it is, and so does a pause. It obeys the job's `overlap`, unless the request says otherwise.
+    Its schedule goes on as it is, and so does a pause. It obeys the job's `overlap`, unless the request says otherwise:
+    while another run has not ended it waits, as `buffered`, where an occurrence that is due would, and else is refused.
     With a `client_key` the same request again, at any later time, returns the first run.
     """
     ports, body, job_id = call.ports, call.body, call.path["job_id"]
@@ -67,6 +68,7 @@ def _wanted(call: Call[RunNowIn, NoQuery]) -> Wanted:
         body.reason,
         lambda work: _work(body, work),
         beside=body.overlap == "allow",
+        waits=body.overlap != "skip",
         client_key=body.client_key or "",
         fingerprint=fingerprints_of(body, lambda given: _meaning(body, given)).meaning,
     )

@@ -17,7 +17,7 @@ from tickwork.core.ledger import lifecycle
 from tickwork.core.ledger.keys import LedgerKey, parse_ledger_key
 from tickwork.core.ledger.kinds import LOOK
 from tickwork.core.ledger.pending import end_buffered
-from tickwork.core.ledger.records import HeldBy, Look
+from tickwork.core.ledger.records import HeldBy, Look, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Absent, Is, Put, Update, Write, any_of
 
@@ -27,13 +27,12 @@ within a minute."""
 
 
 def put_behind(
-    job: Job, due: LedgerKey, by: HeldBy | None, now_ms: int, retention_s: int
+    job: Job, due: LedgerKey, by: HeldBy | None, now_ms: int, retention_s: int, *, born: Run | None = None
 ) -> tuple[Buffer, tuple[Write, ...]]:
     """The buffer of a job with an occurrence more, and what is written for it beside the job: the occurrence waits, the
-    one before it names it, or ends where this one replaces it. The first has a look at it."""
-    status = lifecycle.after(lifecycle.PENDING, lifecycle.BUFFER)
-    why = {"reason": OVERLAP, "held_by": dict(by or {})}
-    waits = Update(TIMERS, due.as_item(), Is("status", lifecycle.PENDING), set={"status": status, **why})
+    one before it names it, or ends where this one replaces it. The first has a look at it. `born`: it is made
+    with this, for somebody has asked for it."""
+    waits = _waits(due, by) if born is None else _born_waiting(born, by)
     if job.buffer is None:
         return Buffer(due, due), (waits, look_at(due, now_ms))
     if job.overlap == CANCEL_OTHER and job.buffer.count == 1:  # more wait only since another policy, and go one by one
@@ -42,6 +41,17 @@ def put_behind(
     known = Is("job_id", job.job_id)
     behind = Update(TIMERS, job.buffer.last.as_item(), known, set={"behind": due.ref})
     return replace(job.buffer, last=due, count=job.buffer.count + 1), (waits, behind)
+
+
+def _waits(due: LedgerKey, by: HeldBy | None) -> Update:
+    status = lifecycle.after(lifecycle.PENDING, lifecycle.BUFFER)
+    why = {"reason": OVERLAP, "held_by": dict(by or {})}
+    return Update(TIMERS, due.as_item(), Is("status", lifecycle.PENDING), set={"status": status, **why})
+
+
+def _born_waiting(run: Run, by: HeldBy | None) -> Put:
+    status = lifecycle.after(lifecycle.ABSENT, lifecycle.BUFFER)
+    return Put(TIMERS, replace(run, status=status, reason=OVERLAP, held_by=by).to_item(), Absent())
 
 
 def end_replaced(waiting: LedgerKey, by: LedgerKey, now_ms: int, retention_s: int) -> Update:

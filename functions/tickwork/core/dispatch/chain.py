@@ -80,11 +80,14 @@ class Step:
     buffers: bool = False
 
 
-def plan_step(job: Job, due: Next, now_ms: int, shards: int, holding: Holding | None = None) -> Step:
+def plan_step(
+    job: Job, due: Next, now_ms: int, shards: int, holding: Holding | None = None, *, has_waited: bool = False
+) -> Step:
     """What becomes of `due`: fire it; or skip it, and those after it that are due too, because the job was paused then,
     because its catch-up policy says so, or because another run holds it; or, under a policy that has one wait, keep it
-    back. `holding`: None where runs may overlap."""
-    is_outage = _is_missed(due, now_ms)
+    back. `holding`: None where runs may overlap. `has_waited`: it is late because it was held back (`bounds`), and was
+    not missed."""
+    is_outage = _is_missed(due, now_ms) and not has_waited
     skipped: list[Skipped] = []
     current: Next | None = due
     while current is not None and (not skipped or current.fire_at_ms <= now_ms):

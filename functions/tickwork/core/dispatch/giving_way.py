@@ -13,9 +13,10 @@ from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import Job
 from tickwork.core.jobs.overlap import CANCEL_OTHER
+from tickwork.core.ledger.lifecycle import BUFFERED
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import JOBS
-from tickwork.core.ledger.writes import Check, all_of
+from tickwork.core.ledger.tables import JOBS, TIMERS
+from tickwork.core.ledger.writes import Check, Is, all_of
 from tickwork.core.runs.cancellations import decide_giving_way
 from tickwork.core.runs.endings import Verdict
 
@@ -30,4 +31,6 @@ def giving_way(job: Job, run: Run, now_ms: int, retention_s: int) -> Verdict | N
     if verdict is None:
         return None
     unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
-    return replace(verdict, writes=(Check(JOBS, job.key(), unmoved), *verdict.writes))
+    # Somebody may have cancelled the one that waits, and not have come to have its job forget it.
+    still_waits = Check(TIMERS, job.buffer.last.as_item(), Is("status", BUFFERED))
+    return replace(verdict, writes=(Check(JOBS, job.key(), unmoved), still_waits, *verdict.writes))

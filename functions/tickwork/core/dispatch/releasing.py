@@ -78,7 +78,10 @@ def _too_late(job: Job, run: Run, now_ms: int) -> str:
 
 
 def _not_now(job: Job, run: Run, now_ms: int) -> str:
-    """Why it may not start at this moment, when its job is free."""
+    """Why it may not start at this moment, when its job is free. What somebody has asked for is not the schedule's, and
+    leaves a pause as it was; a freeze that is hard its start sees to."""
+    if run.key.kind:
+        return ""
     pause = skipping_at(job.pauses, now_ms)  # any other has it wait at its start
     if pause is not None:
         return pause.skip_reason
@@ -93,7 +96,8 @@ def head_writes(job: Job, run: Run | None, head: Head, now_ms: int, retention_s:
     rest = _rest(job.buffer, run)
     changes: Item = overlap.buffered(rest)
     if head.does == RELEASE and not job.may_overlap:
-        changes |= overlap.written((Holder(job.buffer.first),)) | {"held_through_ms": job.fired_through_ms}
+        changes |= overlap.written((Holder(job.buffer.first),))
+        changes |= {"held_through_ms": job.fired_through_ms} if job.fired_through_ms else {}
     remove = () if rest else BUFFER_NAMES
     unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
     writes: list[Write] = [Update(JOBS, job.key(), unmoved, set=changes, remove=remove)]

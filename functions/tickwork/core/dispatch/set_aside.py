@@ -23,7 +23,7 @@ from tickwork.core.dispatch.backlog import minute_of, place, place_of
 from tickwork.core.jobs import scopes
 from tickwork.core.jobs.scopes import Scope, parse_scope
 from tickwork.core.ledger.items import Record, Spelling, spelled
-from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, who_key
+from tickwork.core.ledger.keys import LedgerKey, bucket_of, parse_who, second_in, who_key
 from tickwork.core.ledger.tables import SET_ASIDE
 from tickwork.core.ledger.values import whole
 from tickwork.core.ledger.writes import Absent, AllOf, Delete, Is, Item, Put, Write, all_of
@@ -88,8 +88,7 @@ def scope_of(who: Who) -> Scope | None:
 
 def pool_of(who: Who) -> str:
     """The pool whose items alone a row is about; empty: of all."""
-    scope = scope_of(who)
-    if scope is not None:
+    if (scope := scope_of(who)) is not None:
         return scope.name if scope.kind == scopes.POOL else ""
     return who.name if who.kind == POOL else ""
 
@@ -110,8 +109,7 @@ class Extent:
 
     def reaching(self, until: int, *, moving: bool) -> Extent:
         """It, up to a second; `moving`: shards are re-numbered, and a next occurrence may lie in one before it."""
-        place = minute_of(self.place) if moving else self.place
-        return replace(self, until=max(self.until, until), place=place)
+        return replace(self, until=max(self.until, until), place=minute_of(self.place) if moving else self.place)
 
 
 def extent_of(key: LedgerKey) -> Extent:
@@ -122,6 +120,12 @@ def extent_of(key: LedgerKey) -> Extent:
 def extent_of_team(key: LedgerKey) -> Extent:
     """Of one item that is left to its team: by minutes from the beginning of its own, by seconds from just before."""
     return Extent(key.fire_second, key.fire_second, minute_of(place(key)), in_time(key)[:-1])
+
+
+def extent_behind(number: int, sk: str) -> Extent:
+    """Of what is left to a team in a second of a shard behind a sort key."""
+    second = second_in(sk)
+    return Extent(second, second, place_of(bucket_of(second), 0, ""), in_time_of(second, number, sk))
 
 
 def in_time(key: LedgerKey) -> str:
@@ -136,8 +140,7 @@ def in_time_of(second: int, number: int, sk: str) -> str:
 
 def parse_in_time(text: str) -> tuple[int, int, str]:
     """(second, shard, sort key) of an instant."""
-    second, number, sk = text.split("#", 2)
-    return int(second), int(number), sk
+    return int((parts := text.split("#", 2))[0]), int(parts[1]), parts[2]
 
 
 def extent_of_range(number: int, first: int, last: int) -> Extent:
@@ -236,12 +239,11 @@ def served_up_to(row: SetAside, reached: str, now_s: int) -> SetAside:
     return replace(row, place=max(row.place, reached), tries=0, next_try_s=now_s + FIRST_TRY_S)
 
 
-def served_until(row: SetAside, at: str, done: int) -> SetAside:
-    """A team's row after its turns of a window: there is more, and it waits for nothing but a second behind the cursor,
-    which a window has to have."""
+def served_until(row: SetAside, at: str, next_s: int) -> SetAside:
+    """A team's row after its turns of a window: there is more. `next_s`: when a window may dispatch something of it."""
     begin = max(row.begin, parse_in_time(at)[0]) if at else row.begin
     place = place_of(bucket_of(begin), 0, "")
-    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=done + 1)
+    return replace(row, begin=begin, place=place, at=max(row.at, at), tries=0, next_try_s=next_s)
 
 
 def taking_in(rows: Rows, slice_id: str, left: Mapping[Who, Extent], now_s: int) -> dict[Who, SetAside]:

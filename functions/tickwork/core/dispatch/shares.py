@@ -40,16 +40,40 @@ class Shares:
     alone_until_ms: int = 0
     waiting: set[str] = field(default_factory=set)
     given: dict[str, int] = field(default_factory=dict)
+    is_bulk: bool = False
+    """The slice is of a cell of P2 alone."""
+    per_s: int = 0
+    """What bounds its cell (core/dispatch/bounds); 0: nothing."""
+    most: int | None = None
+    """How much more the window may dispatch of what is due and of what teams have left; None: as much as it can."""
+    held_back: int = 0
+    """What was left to its team because of that."""
+    is_cut_short: bool = False
+    """Its time was up, and teams waited for their turns."""
+
+    @property
+    def has_room(self) -> bool:
+        return self.most is None or self.most > 0
+
+    def took(self, count: int) -> None:
+        if self.most is not None:
+            self.most = max(0, self.most - count)
 
     def gives(self, team: str, now_ms: Callable[[], int]) -> bool:
         """Whether an item of the team is fired as it is read. `now_ms`: a monotonic clock."""
         if team in self.waiting:
+            self.held_back += not self.has_room
+            return False
+        if not self.has_room and len(self.waiting) < TEAM_ROWS_MAX:
+            self.held_back += 1
+            self.waiting.add(team)
             return False
         given = self.given.get(team, 0)
         if given >= LIVE_QUANTUM and len(self.waiting) < TEAM_ROWS_MAX and now_ms() >= self.alone_until_ms:
             self.waiting.add(team)
             return False
         self.given[team] = given + 1
+        self.took(1)
         return True
 
     def is_crowd(self, team: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from tickwork.core.jobs import overlap
 from tickwork.core.jobs.changes import as_read
 from tickwork.core.jobs.definitions import Job
-from tickwork.core.jobs.overlap import HOLDERS_MAX, Holder
+from tickwork.core.jobs.overlap import HOLDERS_MAX, Buffer, Holder
 from tickwork.core.ledger import deadlines
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run
@@ -39,9 +39,10 @@ def asked_run(job: Job, key: LedgerKey, work: Work, by: str, because: str, now_m
     )
 
 
-def joining(job: Job, run: Run, live: tuple[Holder, ...]) -> Update | Check:
+def joining(job: Job, run: Run, live: tuple[Holder, ...], buffer: Buffer | None = None) -> Update | Check:
     """What is written, or asked, on the job as it was read. `live`: of the runs that it names, those that have not
-    ended; where its runs may not overlap there is none (who would be held does not come here)."""
+    ended; where its runs may not overlap there is none: who would be held waits, in
+    `buffer`, or does not come here."""
     if run.beside:
         return Check(JOBS, job.key(), as_read(job))
     # Of more than a job can name the newest are: the others have been in the index for long, and are looked for.
@@ -49,5 +50,7 @@ def joining(job: Job, run: Run, live: tuple[Holder, ...]) -> Update | Check:
     if not job.may_overlap and job.fired_through_ms:
         named["held_through_ms"] = job.fired_through_ms
     unmoved = all_of(as_read(job), *overlap.as_read(job.holders, job.held_through_ms, job.buffer))
+    if buffer is not None:
+        return Update(JOBS, job.key(), unmoved, set=overlap.buffered(buffer))
     dropped = job.may_overlap and len(live) >= HOLDERS_MAX and job.held_through_ms
     return Update(JOBS, job.key(), unmoved, set=named, remove=("held_through_ms",) if dropped else ())

@@ -18,7 +18,7 @@ from tickwork.core.ledger.items import Spelling
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.records import HeldBy
 from tickwork.core.ledger.values import whole
-from tickwork.core.ledger.writes import Condition, Is, Item, Missing
+from tickwork.core.ledger.writes import Condition, Is, Item, Missing, any_of
 
 ALLOW, SKIP, BUFFER_ONE, BUFFER_ALL = "allow", "skip", "buffer_one", "buffer_all"
 CANCEL_OTHER = "cancel_other"
@@ -112,7 +112,9 @@ BUFFER = Spelling(BUFFER_NAMES, buffered, _read_buffer)
 
 def as_read(holders: tuple[Holder, ...], held_through_ms: int, buffer: Buffer | None) -> tuple[Condition, ...]:
     """Nobody has put down other holders, nor has anything else come to wait, or waits no more, since they were read."""
-    known = Is("held_through_ms", held_through_ms) if held_through_ms else Missing("held_through_ms")
+    known: Condition = Is("held_through_ms", held_through_ms)
+    if not held_through_ms:  # 0 stands where an older version has let go a run by hand of a job that has fired nothing
+        known = any_of(Missing("held_through_ms"), known)
     text = written(holders).get("holders")
     held = Missing("holders") if text is None else Is("holders", text)
     waits: list[Condition] = [Is(name, value) for name, value in buffered(buffer).items()]

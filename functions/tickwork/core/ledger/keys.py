@@ -36,6 +36,7 @@
 | day on which an owner was told that a quota is nearly used up | teams | `@paged` | `team#limit` | API | API | quotas of the team |
 | in which cell what is new of a team, or of all, lies | teams | `@cells` | `team#name`, `all#` | API | whoever creates | teams that were ever placed |
 | what the platform has said | teams | `@rules` | `unknown-teams-refused`, `platform-defaults` | API | all that plan jobs | two |
+| until when P0 or P1 have said that they have a backlog | passes | `cell#load` | `backlog` | scanner of another cell than P2's | scanner of P2's cell | one |
 | place of the walk over the definitions | passes | `cell#definitions` | `-` | reconciler | reconciler | one |
 | API key | keys | `team:first 16 digits of its hash` | - | API | API | `KEYS_PER_TEAM_MAX` of the team |
 | entry of the audit, about one thing, or about one call on many | audit | `team:kind:name`, `team:call:unique` | `begun_ms#number#start of its hash` | the change, in its transaction; the call, before it and after it | lists, verification, seal | time to live |
@@ -102,8 +103,7 @@ class LedgerKey:
     @property
     def sk(self) -> str:
         tail = f"#{self.kind}" if self.kind else ""
-        scheduled = second_of(self.scheduled_at_ms)
-        return f"{self.fire_second:010d}#{self.team}#{self.name}#{scheduled:010d}{tail}"
+        return f"{self.fire_second:010d}#{self.team}#{self.name}#{second_of(self.scheduled_at_ms):010d}{tail}"
 
     @property
     def ref(self) -> str:

@@ -19,7 +19,7 @@ from tickwork.core.jobs.scopes import GROUP, TEAM
 from tickwork.core.ledger.keys import BUCKET_S, bucket_of, partition_of, second_in, second_range
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
-from tickwork.flows.dispatch import leasing
+from tickwork.flows.dispatch import bounding, leasing
 from tickwork.flows.dispatch.fired import Fenced, Firing
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.leasing import Aside
@@ -88,7 +88,7 @@ def serve_rows(it: Serving, seconds: int) -> None:
         if served is not None:
             after[who] = served
     it.deadline_ms = deadline_ms
-    for who, served in serve_teams(it, teams).items() if teams else ():
+    for who, served in serve_teams(it, teams, bounding.next_try(it)).items() if teams else ():
         del after[who]
         if served is not None:
             after[who] = served

@@ -82,6 +82,8 @@ class Firing:
     send_tries_max: int = SEND_TRIES_MAX
     is_crowd: Callable[[str], bool] = lambda _: False
     """Whether the messages of a team are to say whose they are (core/dispatch/shares)."""
+    has_waited: bool = False
+    """What it fires was held back by a bound: it is late on purpose, and nobody has missed it."""
 
     def takes(
         self, key: LedgerKey, work: Work, group: str, fired: Fired, *, moved: bool = False, starts: bool = True

@@ -125,7 +125,7 @@ def _send(
                 continue
             key = looks[message.key.ref]
         fired.leave(set_aside.pool(message.work.pool), key)
-    punctual = [message for message in messages if message.key.ref not in fired.released]
+    punctual = [m for m in messages if m.key.ref not in fired.released and not firing.has_waited]
     fired.lag_ms = max(fired.lag_ms, _observe_lag(ports, punctual))
 
 

@@ -180,4 +180,4 @@ def _pages_of_shard(it: Serving, shard: int, first: int, last: int, after: str) 
         more = page.more
         if more is None:
             return
-        more = beyond_team(it, more)
+        more = beyond_team(it, shard, more)

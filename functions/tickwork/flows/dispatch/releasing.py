@@ -162,7 +162,7 @@ def _message(ports: Ports, job: Job, run: Run, firing: Firing) -> list[ReadyMess
         ports.signals.count("scheduler.set_aside_total")
         ports.signals.log("item_set_aside", why=f"{run.key.ref}: the definition it was due by is gone")
         return []
-    next_ms = job.next.scheduled_at_ms if job.next else 0
+    next_ms = job.next.scheduled_at_ms if job.next and run.is_recurring else 0
     return [replace(message_of(ports, run, work, firing), next_at_ms=next_ms)]
 
 
@@ -207,7 +207,8 @@ def look(
 
 def _is_dispatched(job: Job, run: Run) -> bool:
     """Whether it was let go, and nobody has started it."""
-    return run.status == lifecycle.PENDING and run.key.scheduled_at_ms <= job.fired_through_ms
+    is_passed = bool(run.key.kind) or run.key.scheduled_at_ms <= job.fired_through_ms
+    return run.status == lifecycle.PENDING and is_passed
 
 
 def close(ports: Ports, looked: Sequence[Looked], jobs: Mapping[str, Job], firing: Firing, fired: Fired) -> None:

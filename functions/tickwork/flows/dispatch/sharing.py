@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tickwork.core.access.teams import team_key
 from tickwork.core.dispatch import backlog, set_aside, shares
@@ -45,10 +45,14 @@ def leave_to_team(it: Serving, key: LedgerKey) -> bool:
     return True
 
 
-def beyond_team(it: Serving, sk: str) -> str:
-    """Where to read on behind a sort key: past what is left to a team that has had its part."""
+def beyond_team(it: Serving, shard: int, sk: str) -> str:
+    """Where to read on behind a sort key: past what is left to a team that has had its part. All that was read of it
+    there may have ended, or be nobody's to read, and then nothing was left yet: what is passed is."""
     second, team, _ = sk.split("#", 2)
-    return f"{second}#{team}#~" if team in it.shares.waiting else sk
+    if team not in it.shares.waiting:
+        return sk
+    it.total.leave_all(set_aside.team(team), set_aside.extent_behind(shard, sk))
+    return f"{second}#{team}#~"
 
 
 def is_covered(it: Serving, item: Item) -> bool:
@@ -63,31 +67,36 @@ def is_covered(it: Serving, item: Item) -> bool:
     return set_aside.in_time_of(second, shard, item["sk"]) > row.at
 
 
-def serve_teams(it: Serving, rows: Mapping[Who, SetAside]) -> dict[Who, SetAside | None]:
-    """What the rows of teams are to be when time is up; None: all that it covers was served."""
+def serve_teams(it: Serving, rows: Mapping[Who, SetAside], next_s: int) -> dict[Who, SetAside | None]:
+    """What the rows of teams are to be when time is up, or the window's bound is reached; None: all that it covers was
+    served. `next_s`: when it goes on."""
     lines = {who.name: _Line(it, row) for who, row in rows.items()}
     turns = shares.Turns(list(lines), _weights(it.ports, list(lines)), it.holding.lease.token)
     it.stretch = stretch = _Lines(lines)
-    while turns and not it.is_out_of_time():
-        items = _gathered(lines, turns)
+    firing = replace(it.firing(), has_waited=bool(it.shares.is_bulk or it.shares.per_s))
+    while turns and it.shares.has_room and not it.is_out_of_time():
+        items = _gathered(lines, turns, it.shares.most)
+        it.shares.took(len(items))
         stretch.next = backlog.END
         if items:
-            it.fire_all(read_items(it.ports, items, started=True), it.until)
+            it.fire_all(read_items(it.ports, items, started=True), it.until, firing)
         if stretch.next < backlog.END:  # put into what was read already
             for line in lines.values():
                 line.forget()
             turns.come_back(lines)
     it.stretch = None
-    return {who: lines[who.name].row() for who in rows}
+    it.shares.is_cut_short = bool(turns) and it.shares.has_room
+    return {who: lines[who.name].row(next_s) for who in rows}
 
 
-def _gathered(lines: Mapping[str, _Line], turns: shares.Turns) -> list[Item]:
+def _gathered(lines: Mapping[str, _Line], turns: shares.Turns, most: int | None) -> list[Item]:
     """What is fired together: of as many turns as make a page, for a turn alone would leave most threads that send
-    without anything to do."""
+    without anything to do. `most`: what the window may dispatch still."""
     items: list[Item] = []
-    while turns and len(items) < FIRED_ITEMS_MAX:
+    items_max = FIRED_ITEMS_MAX if most is None else min(FIRED_ITEMS_MAX, most)
+    while turns and len(items) < items_max:
         team, count = turns.begin()
-        took = lines[team].take(count)
+        took = lines[team].take(count if most is None else min(count, most - len(items)))
         turns.end(len(took), has_more=not lines[team].is_served)
         items += took
     return items
@@ -138,8 +147,8 @@ class _Line:
         self._reader.forget()
         self.is_served = False
 
-    def row(self) -> SetAside | None:
-        return None if self.is_served else set_aside.served_until(self._row, self._stretch.at, self._it.until)
+    def row(self, next_s: int) -> SetAside | None:
+        return None if self.is_served else set_aside.served_until(self._row, self._stretch.at, next_s)
 
 
 class _Lines(Stretch):

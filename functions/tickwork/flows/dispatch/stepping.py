@@ -64,7 +64,7 @@ def step_chains(
     runs, jobs = as_planned(ports, runs, jobs, lambda key, error: leave_job(ports, key, error, fired))
     held = holdings(ports, {run.key.job_id: jobs[run.key.job_id] for run in runs}.values())
     for run in runs:
-        step = _plan_or_leave(ports, jobs[run.key.job_id], run, held.get(run.key.job_id), fired)
+        step = _plan_or_leave(ports, jobs[run.key.job_id], run, held.get(run.key.job_id), firing, fired)
         if isinstance(step, Run):  # it is not the job's next any more: moved since it was read
             messages += _step_again(ports, run, firing, fired)
             continue
@@ -83,7 +83,7 @@ def step_chains(
 
 
 def _plan_or_leave(
-    ports: Ports, job: Job, run: Run, holding: Holding | Unheard | None, fired: Fired
+    ports: Ports, job: Job, run: Run, holding: Holding | Unheard | None, firing: Firing, fired: Fired
 ) -> _Step | Run | None:
     """The step of a run; the run itself when it is not its job's next; None when there is nothing to do, or when no
     step can be computed: then the run is left, and costs its own job only."""
@@ -94,7 +94,7 @@ def _plan_or_leave(
         left_busy(ports, run.key, fired)
         return None
     try:
-        step = _plan(ports, job, run, holding)
+        step = _plan(ports, job, run, holding, has_waited=firing.has_waited)
     except InvariantViolated:
         raise
     except Exception as error:  # noqa: BLE001 - a stored schedule can be wrong in any way; no port is called here
@@ -105,7 +105,7 @@ def _plan_or_leave(
     return run if step is None else step
 
 
-def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | None:
+def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None, *, has_waited: bool) -> _Step | None:
     """The step for a run of a job as both were read; None when the run is not (any more) the job's next."""
     key, now_ms = run.key, ports.clock.now_ms()
     if job.fired_through_ms >= key.scheduled_at_ms:
@@ -115,7 +115,7 @@ def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None) -> _Step | 
     due = job.next
     try:
         if run.status == lifecycle.PENDING:
-            step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding)
+            step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding, has_waited=has_waited)
         else:  # started before it was stepped: it has had its message
             step = chain.Step(False, (), chain.next_after(job, due, ports.layout.shards))
     except BadSchedule as error:
@@ -228,7 +228,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
         job = as_due(ports, job, run)
-        step = _plan_or_leave(ports, job, run, holdings(ports, [job]).get(job.job_id), fired)
+        step = _plan_or_leave(ports, job, run, holdings(ports, [job]).get(job.job_id), firing, fired)
         if step is None:
             return []
         if isinstance(step, Run):

@@ -18,7 +18,7 @@ from tickwork.core.dispatch.slices import SliceLease
 from tickwork.core.errors import WorldError
 from tickwork.core.instants import SECOND_MS, second_of
 from tickwork.core.ledger.messages import Tick
-from tickwork.flows.dispatch import catching_up, leasing, live
+from tickwork.flows.dispatch import bounding, catching_up, leasing, live
 from tickwork.flows.dispatch.fired import Fenced, TokenRefused
 from tickwork.flows.dispatch.leasing import Holding
 from tickwork.flows.dispatch.pauses_seen import PausesSeen
@@ -125,6 +125,7 @@ def serve(it: Serving) -> WindowReport:
             with suppress(WorldError):
                 leasing.give_back(it.ports, it.holding)
     it.watch.lap(ADVANCE)
+    bounding.tell(it, is_pressed=outcome == OUT_OF_TIME or it.shares.is_cut_short or it.holding.lease.late_until > 0)
     if it.owed is not None:
         raise it.owed
     return _report(it, outcome)
@@ -132,6 +133,7 @@ def serve(it: Serving) -> WindowReport:
 
 def _serve(it: Serving) -> str:
     before = it.holding.lease
+    bounding.bound(it)
     it.shares.alone_until_ms = it.ports.clock.monotonic_ms() + shares.ALONE_MS
     if before.aside_s:  # a slice without rows, which most are, reads nothing more
         it.rows = leasing.read_aside(it.ports, before.slice)

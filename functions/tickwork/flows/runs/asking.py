@@ -2,30 +2,32 @@
 
 Protects one-run (a repeat of the request, known by its client key, is answered with the first run) and no-lost-timer
 (answered only after the creator's rule; a crash before the write leaves nothing, one after it a pending item that the
-repeat, the scanner or the ledger audit sees to). It leaves the chain and a pause of its job as they are, and is refused
-while another run holds the job, unless it was asked for beside that.
+repeat, the scanner or the ledger audit sees to). It leaves the chain and a pause of its job as they are. While another
+run holds the job it waits where the job's overlap has what is due wait, as that would, and is else refused; unless it
+was asked for beside that.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tickwork.core.dispatch import buffering, chain
 from tickwork.core.errors import Conflict, Held, NotFound
 from tickwork.core.instants import SECOND_MS, iso, second_of
 from tickwork.core.jobs.asked_for import asked_run, joining
 from tickwork.core.jobs.definitions import DELETED, Job
 from tickwork.core.jobs.overlap import Holder
-from tickwork.core.ledger import kinds
+from tickwork.core.ledger import kinds, lifecycle
 from tickwork.core.ledger.keys import LedgerKey
-from tickwork.core.ledger.records import Run
+from tickwork.core.ledger.records import HeldBy, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Committed, Put, Write
 from tickwork.core.schedule import hard_freeze
 from tickwork.flows.access import pools, registry
-from tickwork.flows.dispatch import creating
+from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.dispatch.overlapping import holding_of, named_live
 from tickwork.flows.ledger import reading
 from tickwork.flows.ledger.commit import commit
@@ -42,7 +44,8 @@ ASK_TRIES_MAX = 5
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A run that somebody wants now. `work` makes of what the job does what this run is to do; `beside`: whatever else
-    runs of the job. `client_key` and `fingerprint` tell a repeat of the request."""
+    runs of the job; `waits`: where something does, until the job is free, if its overlap has any wait. `client_key` and
+    `fingerprint` tell a repeat of the request."""
 
     job_id: str
     by: str
@@ -51,6 +54,7 @@ class Wanted:
     beside: bool = False
     client_key: str = ""
     fingerprint: str = ""
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,9 @@ def asked_before(ports: Ports, wanted: Wanted) -> Asked | None:
     if key is None:
         return None
     creating.follow_up(ports, [key])
-    return Asked(key, read_run(ports, key), False)
+    run = read_run(ports, key)
+    asked = Asked(key, run, False)
+    return _looked_at(ports, asked) if run is not None and run.status == lifecycle.BUFFERED else asked
 
 
 def ask_for_run(ports: Ports, wanted: Wanted) -> Asked:
@@ -80,18 +86,20 @@ def ask_for_run(ports: Ports, wanted: Wanted) -> Asked:
     unique = f"{wanted.job_id}|{wanted.client_key}" if wanted.client_key else ports.ids.unique()
     kind = kinds.kind_of(kinds.MANUAL, hashlib.sha256(unique.encode()).hexdigest())
     at_ms = second_of(ports.clock.now_ms()) * SECOND_MS
-    for _ in range(ASK_TRIES_MAX):
+    for tries in range(ASK_TRIES_MAX):
         job = _job(ports, wanted.job_id)
         key = asked_for_key(ports, wanted.job_id, at_ms, kind, job.work.lane)
         _refuse_freeze(ports, job)
         if not pools.may_aim(ports, job.team, job.work.pool, at_ms):
             raise Held(f"the pool {job.work.pool} is closed", field="job_id", remedy="give the job another pool")
-        live = _others(ports, job, wanted)
+        others = _others(ports, job, wanted)
         work = keep_own(ports, wanted.work(job.work), f"{key.job_id}#{kind}", _payload_expires_s(ports, key))
         run = asked_run(job, key, work, wanted.by, wanted.reason, ports.clock.now_ms(), beside=wanted.beside)
-        if (asked := _make(ports, run, wanted, job, live)) is not None:
+        if (asked := _make(ports, wanted, _writes(ports, job, run, others, tries), run, job)) is not None:
             creating.follow_up(ports, [key])
-            return asked
+            return asked if others.by is None else _looked_at(ports, asked)
+        if job.buffer is not None:  # what it names may have ended, and be forgotten by nobody yet
+            freeing.free_job(ports, wanted.job_id)
     raise Conflict(f"job {wanted.job_id} was changed {ASK_TRIES_MAX} times meanwhile")
 
 
@@ -105,15 +113,32 @@ def _job(ports: Ports, job_id: str) -> Job:
     return job
 
 
-def _make(ports: Ports, run: Run, wanted: Wanted, job: Job, live: tuple[Holder, ...]) -> Asked | None:
+def _writes(ports: Ports, job: Job, run: Run, others: _Others, tries: int) -> list[Write]:
+    """The run, and what is written for it on its job; where it has to wait, as for an occurrence that is due. A try
+    that follows another has its look a second later: one of the same second may be another's."""
+    if others.by is None:
+        return [Put(TIMERS, run.to_item(), Absent()), joining(job, run, others.live)]
+    now_ms = ports.clock.now_ms() + tries * SECOND_MS
+    buffer, kept_back = buffering.put_behind(job, run.key, others.by, now_ms, ports.layout.retention_s, born=run)
+    return [*kept_back, joining(job, run, (), buffer)]
+
+
+def _looked_at(ports: Ports, asked: Asked) -> Asked:
+    """Who has a run wait looks at once whether it may go, and asks what holds it up to end where that is the policy."""
+    freeing.free_job(ports, asked.key.job_id)
+    return replace(asked, run=read_run(ports, asked.key))
+
+
+def _make(ports: Ports, wanted: Wanted, writes: list[Write], run: Run, job: Job) -> Asked | None:
     """The run as it is made, or was made by another try of the same request; None when the job has moved."""
     registry.keep_teams_mark(ports, job.team, run.key.fire_at_ms)
-    creating.prepare_slices(ports, [run.key])
-    writes: list[Write] = [Put(TIMERS, run.to_item(), Absent()), joining(job, run, live)]
+    look = buffering.look_among(writes)
+    creating.prepare_slices(ports, [run.key] if look is None else [run.key, look])
     if wanted.client_key:
         row = run_keys.claim(run.key, wanted.client_key, wanted.fingerprint, ports.layout.retention_s)
         writes.append(row)
     if isinstance(commit(ports, *writes), Committed):
+        creating.follow_up(ports, [] if look is None else [look])
         ports.signals.log("run_asked_for", ref=run.key.ref, job_id=job.job_id, by=wanted.by, reason=wanted.reason)
         return Asked(run.key, run, True)
     if (standing := read_run(ports, run.key)) is not None:  # our own write, whose reply was lost
@@ -121,22 +146,30 @@ def _make(ports: Ports, run: Run, wanted: Wanted, job: Job, live: tuple[Holder, 
     return asked_before(ports, wanted)
 
 
-def _others(ports: Ports, job: Job, wanted: Wanted) -> tuple[Holder, ...]:
-    """The runs that the job goes on naming beside this one. Held, where it may not run beside another."""
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What else runs of a job: `live` it goes on naming beside this one; `by`: this one waits for it."""
+
+    live: tuple[Holder, ...] = ()
+    by: HeldBy | None = None
+
+
+def _others(ports: Ports, job: Job, wanted: Wanted) -> _Others:
+    """Held, where it may not run beside another, and may not wait for it."""
     if wanted.beside:
-        return ()
+        return _Others()
     if job.may_overlap:
-        return named_live(ports, job)
+        return _Others(named_live(ports, job))
     holding = holding_of(ports, job)
     by = holding.by if holding is not None else None
     by = by or (job.buffer.by if job.buffer is not None else None)  # nothing overtakes what waits
-    if by is not None:
+    if by is not None and not (wanted.waits and chain.is_room(job)):
         raise Held(
             f"run {by['occurrence']} of the job has not ended ({by['status']})",
             field="overlap",
             remedy="wait for it or cancel it; with `overlap` allow this one runs beside it",
         )
-    return ()
+    return _Others(by=by)
 
 
 def _refuse_freeze(ports: Ports, job: Job) -> None:

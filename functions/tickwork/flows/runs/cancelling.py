@@ -65,7 +65,9 @@ def _stays_cancelled(ports: Ports, key: LedgerKey) -> bool:
     job = read_job(ports, key.job_id)
     if job is None or job.status == DELETED or key.scheduled_at_ms in job.cancelled:
         return True
-    if key.scheduled_at_ms <= max(job.fired_through_ms, ports.clock.now_ms()):
+    # Of a chain that is behind, what has been due for long may be to come.
+    is_behind = job.next is not None and job.next.scheduled_at_ms < key.scheduled_at_ms
+    if key.scheduled_at_ms <= (job.fired_through_ms if is_behind else max(job.fired_through_ms, ports.clock.now_ms())):
         return True
     _refuse_too_many(job)
     changed = chain.with_cancelled(job, key.scheduled_at_ms)
@@ -101,7 +103,7 @@ def _cancel_item(ports: Ports, key: LedgerKey, reason: str) -> Cancelled:
                 quotas.give_back(ports, run)
             if run.attempt and verdict.status == lifecycle.CANCELLED:
                 finishing.note_end(ports, key, verdict.status, verdict.reason, ports.clock.now_ms())
-            elif run.is_recurring and verdict.status == lifecycle.CANCELLED:
+            elif run.is_of_job and not run.beside and verdict.status == lifecycle.CANCELLED:
                 freeing.free_job(ports, key.job_id)  # it was dispatched, or waited itself
             ports.signals.log(
                 "run_cancelled", ref=key.ref, was=run.status, status=verdict.status, reason=verdict.reason
