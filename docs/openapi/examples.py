@@ -139,6 +139,7 @@ def play() -> Examples:
     _keys(stage)
     _teams(stage)
     _pauses(stage)
+    _groups(stage)
     _defaults(stage)
     _refusals(stage)
     _silence(stage)
@@ -321,6 +322,13 @@ def _pauses(stage: _Stage) -> None:
     stage.call("POST", "/timers", TIMER | {"client_key": "reminder-4712"})
     stage.after(120)
     stage.call("POST", "/pauses:resume", {"team": "payments"})
+
+
+def _groups(stage: _Stage) -> None:
+    """A campaign is called off."""
+    stage.call("POST", "/timers", TIMER | {"client_key": "reminder-4713", "group": "xmas-mail"})
+    stage.call("GET", "/groups", team="payments", group="xmas-mail")
+    stage.call("POST", "/groups:cancel", {"team": "payments", "group": "xmas-mail", "reason": "wrong template"})
 
 
 def _cells(stage: _Stage) -> None:

@@ -36,6 +36,8 @@ class Action:
     same: tuple[str, ...] = ()
     """What the answer to a repeat has in common with the first answer."""
     prepare: Prepare = nothing
+    group: str = ""
+    """The label with which the job, or the timer, was created."""
 
 
 def _job(
@@ -128,6 +130,14 @@ BACKFILL = Action(
     ("backfill_id", "matched"),
 )
 
+CANCEL_GROUP = Action(
+    "cancel its group",
+    "`POST /groups:cancel` of the label that it bears",
+    lambda _: [Request("POST", "/groups:cancel", {"team": "shop", "group": "month-end", "reason": "called off"})],
+    ("team", "group"),
+    group="month-end",
+)
+
 TIMER_AGAIN = Action(
     "create again",
     "`POST /timers` with the same content and `client_key`",
@@ -142,6 +152,7 @@ TIMER_REPLAY = Action("replay", "`POST /dead-letters:replay` by its ref", _repla
 
 ACTIONS: Final = (
     CREATE_AGAIN, CHANGE, MOVE, PAUSE, RESUME, SKIP, UNSKIP, CANCEL, DELETE, RECREATE, REPLAY, RUN_NOW, BACKFILL,
+    CANCEL_GROUP,
     TIMER_AGAIN, TIMER_DELETE, TIMER_CANCEL, TIMER_REPLAY,
 )  # fmt: skip
 

@@ -102,6 +102,10 @@ NOT_DEAD_GOES_ON = Fate(
 )
 NOT_DEAD_ENDED = Fate("refused (`not_dead`): it stays", _stays, _entry("runs", replayed=False, reason="not_dead"))
 
+_CALLED_OFF = "its group month-end was cancelled by local: called off"
+WITH_ITS_GROUP = Fate("is cancelled with its group, and never starts", _never("cancelled", _CALLED_OFF))
+NO_ATTEMPT_FOLLOWS = Fate("its worker goes on; no attempt follows", _never("cancelled", _CALLED_OFF))
+
 LEFT_OUT = Fate("is skipped, with the reason", _never("skipped", "skipped by local (ann): the bank is closed"))
 TOO_LATE_TO_SKIP = Fate("refused (`too-late`): it goes as dispatched", _runs_with(BEFORE), _refused("too-late"))
 SKIP_REFUSED = Fate("refused (`too-late`): it stays as it ended", _stays, _refused("too-late"))

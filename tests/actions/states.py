@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.actions.world import Held, World, is_send, is_step
+from tests.actions.world import Body, Held, World, is_send, is_step
 from tests.scenarios.stage import NOW_MS
 from tickwork.core.instants import MINUTE_MS, SECOND_MS, iso
 
@@ -85,14 +85,15 @@ class State:
         scanner.window()
 
 
-def built(state: State, prepare: Prepare, *, is_timer: bool) -> Setting:
-    """The occurrence in a state, after what has to be so before somebody acts."""
+def built(state: State, prepare: Prepare, *, is_timer: bool, more: Body | None = None) -> Setting:
+    """The occurrence in a state, after what has to be so before somebody acts. `more`: what it is created with beside
+    what it always has."""
     world = World()
     world.at_ms += SECOND_MS
     if is_timer:
-        subject = world.must("POST", "/timers", TIMER_BODY)["timer_id"]
+        subject = world.must("POST", "/timers", TIMER_BODY | (more or {}))["timer_id"]
     else:
-        subject = world.must("POST", "/jobs", JOB_BODY)["job_id"]
+        subject = world.must("POST", "/jobs", JOB_BODY | (more or {}))["job_id"]
     setting = Setting(world, is_timer, subject)
     pending = setting.runs()[0] if is_timer else next(one for one in setting.runs() if one["status"] == "pending")
     setting.ref, setting.run_id = pending["ref"], pending["run_id"]

@@ -28,6 +28,7 @@ from tests.actions.fates import (
     HELD_BY_HAND,
     LEFT_OUT,
     LIVE,
+    NO_ATTEMPT_FOLLOWS,
     NOT_DEAD_ENDED,
     NOT_DEAD_GOES_ON,
     NOT_PASSED,
@@ -42,6 +43,7 @@ from tests.actions.fates import (
     TIMER_ENDED,
     TIMER_STARTED,
     TOO_LATE_TO_SKIP,
+    WITH_ITS_GROUP,
     Fate,
     Then,
 )
@@ -73,6 +75,8 @@ class Cell:
 _GOES_ON = (AS_DISPATCHED, AS_DISPATCHED, AS_DISPATCHED, ENDED, ENDED)
 """Queued, running, waiting, succeeded, dead: of what was dispatched, or has ended, nothing changes."""
 
+_WITH_ITS_GROUP = (*(WITH_ITS_GROUP,) * 4, NO_ATTEMPT_FOLLOWS, WITH_ITS_GROUP, ENDED, ENDED)
+
 JOB_ROWS: Final = (
     Row(acts.CREATE_AGAIN, (RUNS, RUNS, RUNS, *_GOES_ON), GO_ON),
     Row(acts.CHANGE, (RUNS_CHANGED, RUNS_CHANGED, RUNS_CHANGED, *_GOES_ON), GO_ON_CHANGED),
@@ -91,6 +95,7 @@ JOB_ROWS: Final = (
     Row(acts.REPLAY, (*(NOT_DEAD_GOES_ON,) * 6, NOT_DEAD_ENDED, REPLAYED), GO_ON),
     Row(acts.RUN_NOW, (*(RUNS_BESIDE,) * 2, HELD_BY_HAND, *(HELD,) * 3, *(ENDED_BESIDE,) * 2), GO_ON),
     Row(acts.BACKFILL, (*(NOT_PASSED,) * 2, *(LIVE,) * 4, *(AGAIN,) * 2), GO_ON),
+    Row(acts.CANCEL_GROUP, _WITH_ITS_GROUP, ARE_NO_MORE),
 )
 
 TIMER_ROWS: Final = (
@@ -100,6 +105,7 @@ TIMER_ROWS: Final = (
         acts.TIMER_CANCEL,
         (CANCELLED, CANCELLED, CANCELLED, CANCELLED, STOPPED, CANCELLED, CANCEL_REFUSED, CANCEL_REFUSED),
     ),
+    Row(acts.CANCEL_GROUP, _WITH_ITS_GROUP),
     Row(acts.TIMER_REPLAY, (*(NOT_DEAD_GOES_ON,) * 6, NOT_DEAD_ENDED, REPLAYED)),
 )
 

@@ -24,14 +24,14 @@ LATER_MS = 70 * SECOND_MS
 
 
 @cache
-def _setting(state: State, prepare: Prepare, is_timer: bool) -> Setting:
-    return built(state, prepare, is_timer=is_timer)
+def _setting(state: State, prepare: Prepare, is_timer: bool, group: str) -> Setting:
+    return built(state, prepare, is_timer=is_timer, more={"group": group} if group else {})
 
 
 def _act(cell: Cell, kill: tuple[int, Kill] | None, pause_ms: int) -> tuple[Setting, list[int]]:
     """The action, with the process of its n-th request killed; each request is made twice. And how many port calls
     each had."""
-    setting = copy_of(_setting(cell.state, cell.action.prepare, cell.is_timer))
+    setting = copy_of(_setting(cell.state, cell.action.prepare, cell.is_timer, cell.action.group))
     calls: list[int] = []
 
     def act(at: Setting) -> None:

@@ -35,6 +35,7 @@ NOT_ALARMED = {
     "runs.duplicate_total": "duplicates die at start",
     "runs.stale_token_total": "the protocol at work",
     "worker.lease_expired_while_running_total": "the run is started again; the team's pager is the dead-letter queue",
+    "runs.cancelled_with_group_total": "somebody's own wish, which the audit shows with who and why",
     "runs.handed_back_total": "workers that stop, as in every deployment; it costs no attempt",
     "runs.attempts_gt_1_total": "retries are asked for by the team",
     "runs.put_off_total": "waits as its team asked for, and its record says until when",

@@ -24,6 +24,7 @@ from tickwork.core.jobs.defaults import Version
 from tickwork.core.jobs.definitions import CatchUp
 from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.scopes import Scope
+from tickwork.core.ledger.epochs import Label
 from tickwork.core.ledger.keys import is_wait_place
 from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import ALL_TABLES, AUDIT, JOBS, PASSES, RESOURCES, SET_ASIDE, TEAMS, TIMERS, Table
@@ -39,7 +40,16 @@ from tickwork.flows.audit import reconciling, sealing
 from tickwork.flows.audit.repairs import Repairs, deadline_in
 from tickwork.flows.dispatch import ticking
 from tickwork.flows.dispatch.windows import run_window
-from tickwork.flows.jobs import calendars, changing, counting_jobs, pausing, registering, rolling_out, skipping
+from tickwork.flows.jobs import (
+    calendars,
+    cancelling_groups,
+    changing,
+    counting_jobs,
+    pausing,
+    registering,
+    rolling_out,
+    skipping,
+)
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.runs import (
@@ -61,7 +71,7 @@ from tickwork.flows.watch import watching
 from tickwork.ports import OutMessage, SendReport
 from tickwork.store.dynamodb import from_attributes, to_attributes
 
-VERSION = 24
+VERSION = 25
 ROOT = Path(__file__).parent
 
 FULL = Work(
@@ -93,6 +103,7 @@ def record() -> dict[str, list[Any]]:
     _teams(world)
     _lasting(world)
     _scopes(world)
+    _groups(world)
     _silence(world)
     ticking.issue_ticks(world.ports)
     found: dict[str, list[Any]] = {table.name: _items(world, table) for table in ALL_TABLES}
@@ -129,6 +140,23 @@ def _keys(world: World) -> None:
         counted.add("shop", "cancelled", 2)
     old, _ = keys.create_key(world.ports, keys.Wanted("platform", "platform", ends_at_ms), LOCAL)
     keys.revoke_key(world.ports, old.key_id, LOCAL)
+
+
+def _groups(world: World) -> None:
+    """A group with a timer and a job, before it was cancelled and after."""
+    ports, label = world.ports, Label("shop", "xmas-mail")
+
+    def some(number: int) -> None:
+        at_ms = world.clock.now_ms() + DAY_MS
+        timers.create_timers(ports, [timers.NewTimer("shop", at_ms, Work("default", "remind"), group=label.name)])
+        spec = parse_schedule({"rate": "6 hours"}, now_ms=world.clock.now_ms(), job_id=f"shop:xmas-{number}").spec
+        new = NewJob("shop", f"xmas-{number}", spec, Work("default", "report"), group=label.name)
+        registering.create_job(ports, new)
+
+    some(0)
+    cancelling_groups.cancel_group(ports, label, "ann", "wrong template")
+    some(1)
+    pausing.pause_scope(ports, Scope("shop", "group", label.name), Pause("ann", "not yet", 0))
 
 
 def _teams(world: World) -> None:

@@ -99,6 +99,7 @@ def create_timers(world: World, plan: TimerPlan, told: list[str] | None = None) 
                 plan.work,
                 f"{plan.client_key}-{n}" if plan.client_key else None,
                 f"content-{n}",
+                group=plan.group,
             )
             for n in range(plan.count)
         ]
@@ -106,6 +107,7 @@ def create_timers(world: World, plan: TimerPlan, told: list[str] | None = None) 
         world.seen["timer created" if created[0].is_new else "timer existed"] += 1
         for one in created:
             world.checks.ledger.accepted[one.run.key.ref] = world.kernel.now_ms
+            world.checks.groups.told_created(process, one.run)
             if told is not None:
                 told.append(one.run.key.ref)
         if plan.cancel_after_ms is not None:
@@ -132,7 +134,7 @@ def create_job(world: World, plan: JobPlan, fingerprint: str = "same") -> None:
         schedule = parse_schedule(plan.schedule, now_ms=process.now_ms(), job_id=f"{plan.team}:{plan.name}").spec
         new = NewJob(plan.team, plan.name, schedule, work, plan.tolerance_s, plan.catch_up, fingerprint)
         new = replace(new, overlap=plan.overlap, buffer_max=plan.buffer_max, buffer_age_s=plan.buffer_age_s)
-        _, is_new = registering.create_job(process.ports, new)
+        _, is_new = changing.create_or_rejoin(process.ports, replace(new, group=plan.group))
         _acknowledge(world, ask)
         world.seen["job created" if is_new else "job existed"] += 1
 
@@ -162,7 +164,7 @@ def change_job(world: World, plan: JobPlan, change: ChangePlan) -> None:
         work = _saying(work, "change", change.at_ms)
         what, overlap = f"change of {change.at_ms}", change.overlap or plan.overlap
         new = NewJob(plan.team, plan.name, schedule, work, change.tolerance_s, plan.catch_up, what, overlap=overlap)
-        new = replace(new, buffer_max=plan.buffer_max, buffer_age_s=plan.buffer_age_s)
+        new = replace(new, buffer_max=plan.buffer_max, buffer_age_s=plan.buffer_age_s, group=plan.group)
         changing.update_job(process.ports, job_id, versions[0], lambda _: new)
         _acknowledge(world, ask)
         world.seen["job changed"] += 1

@@ -33,6 +33,8 @@ def pending(world: World) -> list[str]:
         ref = f"{item['pk']}|{item['sk']}"
         if item["status"] in _ENDED or ref in world.poisoned or (world.kernel.now_ms > late_ms and ref in world.beyond):
             continue
+        if "group" in item and world.checks.groups.is_gone(ref):
+            continue
         due_ms = int(item["sk"][:10]) * SECOND_MS
         if due_ms <= max(healed_ms + 60 * SECOND_MS, now_ms - _GRACE_MS):
             reasons.append(f"{ref} is {item['status']}, due {(now_ms - due_ms) // SECOND_MS} s ago")

@@ -40,6 +40,8 @@ _READERS = (
     "backfill piece listed",
     *("occurrence skipped", "skip taken back", "item skipped by ann: closed"),
     *("scope paused skip", "scope paused latest", "scope paused all", "scope resumed", "resume starts something"),
+    *("group cancelled", "timer gone with its group", "run ended with its group", "job ended with its group"),
+    *("started in a group", "told that its group was cancelled"),
     *("start declined expired", "started by its deadline", "item pending -> expired"),
 )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulator import clients, operators, readers, rerunning, servers
 from tests.simulator.elements import CALENDAR
+from tests.simulator.groups import plan_group_cancels
 from tests.simulator.parts import plan_parts
 from tests.simulator.poison import garble_schedule, plant_poison
 from tests.simulator.rollouts import plan_roll_outs
@@ -69,6 +70,7 @@ def _plan_clients(world: World) -> None:
             if world.rng.random() < _AUDITED_DELETES:
                 at(when_ms + world.rng.randrange(3 * SECOND_MS), partial(servers.audit, world))
     plan_scope_pauses(world)
+    plan_group_cancels(world)
     for placement in world.shape.placements:
         at(placement.at_ms, partial(operators.place, world, placement))
     for when_ms in world.shape.cancel_runs_at_ms:

@@ -20,6 +20,7 @@ from tests.simulator.elements import (
     with_giving_way,
     with_overlap,
 )
+from tests.simulator.groups import GroupCancelPlan, with_groups
 from tests.simulator.parts import PENDING_ISOLATION
 from tests.simulator.rollouts import RollOutPlan, with_roll_outs
 from tests.simulator.scopes import ScopePausePlan, with_scope_pauses
@@ -70,6 +71,7 @@ class TimerPlan:
     cancel_after_ms: int | None
     apart_s: int = 1
     """Of several: how far apart they are due."""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ class JobPlan:
     runs: tuple[RunPlan, ...] = ()
     skips: tuple[SkipPlan, ...] = ()
     backfills: tuple[BackfillPlan, ...] = ()
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,7 @@ class Shape:
     """Beside the home cell."""
     placements: tuple[PlacementPlan, ...] = ()
     scope_pauses: tuple[ScopePausePlan, ...] = ()
+    group_cancels: tuple[GroupCancelPlan, ...] = ()
     roll_outs: RollOutPlan | None = None
     page: int = 0
     """How many items a page has, where it is smaller than in production; 0: it is not."""
@@ -191,7 +195,8 @@ def draw_shape(rng: Random, epoch_ms: int) -> Shape:
     shape = _with_skips(Random(f"skips of {start_ms}"), shape)
     shape = _with_backfills(Random(f"backfills of {start_ms}"), shape)
     shape = with_cells(Random(f"cells of {start_ms}"), shape, TEAMS)
-    return with_scope_pauses(Random(f"pauses of scopes of {start_ms}"), shape, TEAMS[0], POOL)
+    shape = with_scope_pauses(Random(f"pauses of scopes of {start_ms}"), shape, TEAMS[0], POOL)
+    return with_groups(Random(f"groups of {start_ms}"), shape)
 
 
 def _with_backfills(rng: Random, shape: Shape) -> Shape:

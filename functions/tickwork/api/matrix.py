@@ -81,6 +81,8 @@ MATRIX: Mapping[str, Grant] = {
     "get_timer": Grant(READERS, _TIMER),
     "cancel_timer": Grant(OPERATORS, _TIMER),
     "cancel_timers": Grant(OPERATORS, Place("entries", "timer_ids")),
+    "cancel_group": Grant(OWNERS, _BODY),
+    "get_group": Grant(READERS, _QUERY),
     "put_calendar": Grant(OWNERS, _CALENDAR, names_calendars=True),
     "get_calendar": Grant(READERS, _CALENDAR, shares_platforms=True, names_calendars=True),
     "list_calendars": Grant(READERS, _QUERY, shares_platforms=True, names_calendars=True),

@@ -13,6 +13,7 @@ from tickwork.api.calendars import routes as calendars
 from tickwork.api.cells import routes as cells
 from tickwork.api.dead_letters import routes as dead_letters
 from tickwork.api.defaults import routes as defaults
+from tickwork.api.groups import routes as groups
 from tickwork.api.jobs import deleting, pausing, running, skipping
 from tickwork.api.jobs import routes as jobs
 from tickwork.api.keys import routes as keys
@@ -31,6 +32,7 @@ CHAPTERS: dict[str, Table] = {
     "jobs": (*jobs.ROUTES, *deleting.ROUTES, *pausing.ROUTES, *running.ROUTES, *skipping.ROUTES),
     "backfills": backfills.ROUTES,
     "timers": timers.ROUTES,
+    "groups": groups.ROUTES,
     "calendars": calendars.ROUTES,
     "runs": runs.ROUTES,
     "dead letters": dead_letters.ROUTES,

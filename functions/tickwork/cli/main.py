@@ -20,6 +20,7 @@ from tickwork.cli.dead_letters_commands import dead_letters_group
 from tickwork.cli.defaults_commands import defaults_group
 from tickwork.cli.dev_command import dev_command, serve_group
 from tickwork.cli.fan_out_command import fan_out_command
+from tickwork.cli.groups_commands import groups_group
 from tickwork.cli.herd_command import herd_command
 from tickwork.cli.incidents_commands import incidents_group
 from tickwork.cli.jobs_commands import jobs_group
@@ -91,6 +92,7 @@ for command in (
     jobs_group,
     backfills_group,
     timers_group,
+    groups_group,
     fan_out_command,
     calendars_group,
     runs_group,

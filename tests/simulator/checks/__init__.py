@@ -19,6 +19,7 @@ from tests.simulator.checks.deadlines import DeadlineChecks
 from tests.simulator.checks.duties import DutyChecks
 from tests.simulator.checks.freezes import FreezeChecks
 from tests.simulator.checks.giving_way import GivingWayChecks
+from tests.simulator.checks.groups import GroupChecks
 from tests.simulator.checks.handling import HandlingChecks
 from tests.simulator.checks.lags import LagChecks
 from tests.simulator.checks.lasts import LastChecks
@@ -72,6 +73,7 @@ class Checks:
         self.deadlines = DeadlineChecks(world)
         self.freezes = FreezeChecks(world)
         self.paused = PausedChecks(world)
+        self.groups = GroupChecks(world)
         self.lasts = LastChecks(world)
         self.ticks = TickChecks(world)
         self.rows = RowChecks(world)
@@ -89,6 +91,7 @@ class Checks:
         for table, before, after in changes:
             if table is TIMERS:
                 self.ledger.changed(process, before, after)
+                self.groups.item_changed(process, before, after)
                 self.cursors.item_changed(process, before, after)
                 self.slots.changed(process, before, after)
                 self.attempts.changed(process, before, after)
@@ -103,6 +106,7 @@ class Checks:
                 self.cursors.row_changed(process, before, after)
             elif table is JOBS:
                 self.chains.changed(process, before, after)
+                self.groups.job_changed(process, before, after)
                 self.lasts.changed(process, before, after)
                 self.slots.job_changed(before, after)
             elif table is PASSES:

@@ -44,6 +44,8 @@ class Unsent:
     fenced: bool
     pool: str
     """Its own, for a one-shot; '' for the occurrence of a job, and for a retry."""
+    group: str | None = None
+    """Its own; None: it points at a run, which has it."""
 
 
 class CursorChecks:
@@ -71,7 +73,8 @@ class CursorChecks:
         lease = self._lease(slice_id)
         fenced = slice_id in process.tokens
         pool = str(after["work"]["pool"]) if "work" in after else ""
-        unsent = Unsent(ref, int(after["sk"][:10]), process, fenced, pool)
+        group = None if "run_ref" in after else str(after.get("group", ""))
+        unsent = Unsent(ref, int(after["sk"][:10]), process, fenced, pool, group)
         self._unsent[slice_id][ref] = unsent
         self._puts[process, job_of(ref)] += 1
         if lease is not None and unsent.second <= lease["audited_day"]:
@@ -246,7 +249,7 @@ class CursorChecks:
             self._world.seen["orphan"] += 1
 
     def _is_passed(self, unsent: Unsent, lease: Item) -> bool:
-        if not _is_behind(unsent, lease):
+        if not _is_behind(unsent, lease) or self._world.checks.groups.is_gone(unsent.ref):
             return False
         rows = self._world.tables.items(SET_ASIDE)
         return not any(_is_aside(unsent, row) for row in rows if row["slice"] == lease["slice"])
@@ -290,7 +293,9 @@ def _is_aside(unsent: Unsent, row: Item) -> bool:
     if kind == "pool" and unsent.pool not in ("", name):
         return False
     if kind == "pause":
-        _, what, of = name.split("#")
+        owner, what, of = name.split("#")
+        if what == "group" and (team != owner or unsent.group not in (None, of)):
+            return False
         if (what == "team" and team != of) or (what == "pool" and unsent.pool not in ("", of)):
             return False
     if kind == "team":

@@ -79,6 +79,8 @@ class PausedChecks:
     def _covers(self, scope: Scope, run: Item) -> bool:
         if scope.kind == "team":
             return str(run["sk"]).split("#")[1] == scope.name
+        if scope.kind == "group":
+            return (str(run["sk"]).split("#")[1], run.get("group")) == (scope.owner, scope.name)
         if scope.kind == "cell":
             return True
         job = self._world.tables.standing(JOBS, {"job_id": run.get("job_id", "")}) or {}

@@ -76,7 +76,8 @@ class SightChecks:
         for item in self._world.tables.items(TIMERS):
             ref = f"{item['pk']}|{item['sk']}"
             is_there = begin <= int(item["sk"][:10]) <= end and item["pk"].rpartition("#")[0] in shards
-            if is_there and item["status"] in _UNENDED and changed_ms.get(ref, 0) < process.began_true_ms:
+            is_open = item["status"] in _UNENDED and changed_ms.get(ref, 0) < process.began_true_ms
+            if is_there and is_open and not self._world.checks.groups.is_gone(ref):
                 found.append(ref)
         return found
 

@@ -12,6 +12,7 @@ from tests.simulator.planted import (
     creators,
     defaults,
     giving_way,
+    groups,
     leases,
     overlaps,
     pauses,
@@ -48,6 +49,7 @@ PLANTED = (
     *working.BUGS,
     *cells.BUGS,
     *pauses.BUGS,
+    *groups.BUGS,
 )
 
 __all__ = ["PLANTED", "Bug", "Patch"]

@@ -49,6 +49,8 @@ COMMANDS: dict[str, list[str]] = {
     "timers show": ["TIMER"],
     "timers list": ["--team", "payments"],
     "timers cancel": ["TIMER"],
+    "groups cancel": ["night", "--team", "payments", "--reason", "called off"],
+    "groups show": ["night", "--team", "payments"],
     "calendars put": ["payments:days", "FILE"],
     "calendars show": ["payments:days"],
     "calendars list": ["--team", "payments"],

@@ -205,7 +205,7 @@ def test_every_field_of_a_job_has_an_option(tmp_path: Path) -> None:
         "--start-within", "60",
         "--overlap", "buffer_all", "--buffer-max", "5", "--buffer-age", "600",
         "--owner", "ann", "--pager-route", "https://x.example", "--runbook", "r", "--description", "d", "--tag", "t",
-        "--dead-man-switch", "on", "--max-silence", "600", "--min-duration", "5",
+        "--dead-man-switch", "on", "--max-silence", "600", "--min-duration", "5", "--group", "g",
     )  # fmt: skip
     assert found.keys() == JobIn.model_fields.keys() - {"team", "name"}
 

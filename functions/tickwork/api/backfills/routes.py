@@ -19,6 +19,7 @@ from tickwork.api.routing import JOB_ID, Call, PathPart, Route
 from tickwork.core.errors import (
     AlreadyExists,
     BadSchedule,
+    Held,
     InvalidField,
     NotFound,
     QuotaExceeded,
@@ -224,7 +225,7 @@ ROUTES = (
             200: "It is counted; or it was made before, by the same request with the same `client_key`.",
         },
         at=_JOB,
-        errors=(NotFound, VersionConflict, AlreadyExists, TooMany, BadSchedule, QuotaExceeded),
+        errors=(NotFound, VersionConflict, AlreadyExists, Held, TooMany, BadSchedule, QuotaExceeded),
     ),
     Route("GET", "/jobs/{job_id}/backfills", list_backfills, NoBody, NoQuery, BackfillsAnswer, at=_JOB),
     Route("GET", "/backfills/{backfill_id}", get_backfill, NoBody, NoQuery, BackfillShown, at=_AT, errors=(NotFound,)),

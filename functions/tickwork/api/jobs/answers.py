@@ -87,7 +87,7 @@ class JobShown(WorkShown):
     name: str
     version: int
     """Goes up with every change; a change names the one it was made from."""
-    status: Literal["active", "paused", "finished", "error", "deleted", "replaced"]
+    status: Literal["active", "paused", "finished", "error", "cancelled", "deleted", "replaced"]
     schedule: dict[str, Any]
     tolerance_s: int
     exact_reason: NotRequired[str]

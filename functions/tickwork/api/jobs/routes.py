@@ -63,6 +63,7 @@ from tickwork.flows.jobs import changing, contracts, counting_jobs, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.jobs.rolling_out import check_pin
 from tickwork.flows.jobs.second_reading import second_reading
+from tickwork.flows.ledger.groups import jobs_as_they_end
 from tickwork.flows.ledger.platform_defaults import as_seen
 from tickwork.flows.ledger.versions import job_at
 from tickwork.flows.runs import paging
@@ -91,7 +92,7 @@ def create_job(call: Call[JobIn, NoQuery]) -> tuple[int, JobAnswer]:
     contracts.check(ports, new)
     near = quotas.admit_creates(ports, body.team)
     with fields_under("schedule", BadSchedule):
-        job, is_new = registering.create_job(ports, new, left_out=left_out(body))
+        job, is_new = changing.create_or_rejoin(ports, new, left_out=left_out(body))
     registry.note_unregistered(ports, [job.team])
     paging.page_owners(ports, {job.team: [*near, *(counting_jobs.near(ports, job.team) if is_new else ())]})
     return 201 if is_new else 200, _answer(call, job, _warnings(ports, body.schedule, schedule))
@@ -190,7 +191,7 @@ def preview_schedule(call: Call[PreviewIn, NoQuery]) -> tuple[int, PreviewAnswer
 
 
 def _view(call: Call[Any, Any], job: Job) -> JobShown:
-    job = as_seen(call.ports, job)
+    (job,) = jobs_as_they_end(call.ports, [as_seen(call.ports, job)])
     over, sees = pauses_over(call.ports, job), sees_payloads(call.ports, call.actor, job.team)
     return job_view(job, call.ports.clock.now_ms(), sees_payload=sees, over=over)
 

@@ -36,6 +36,7 @@ def asked_run(job: Job, key: LedgerKey, work: Work, by: str, because: str, now_m
         beside=beside,
         defaults=defaults,
         group=job.group,
+        epoch=job.epoch,
     )
 
 

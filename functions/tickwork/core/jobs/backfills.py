@@ -97,7 +97,8 @@ class Backfill(Record):
     stops_runs: bool = False
     """Of one that is cancelled: its runs that have started are cancelled too."""
     group: str = ""
-    """Its job's, when it was made: its runs bear it."""
+    epoch: int = 0
+    """Its job's, when it was made: its runs bear them."""
 
     @property
     def backfill_id(self) -> str:
@@ -215,6 +216,7 @@ def _run(backfill: Backfill, at_ms: int, spread: Spread, now_ms: int) -> Run:
         because=backfill.because,
         beside=True,
         group=backfill.group,
+        epoch=backfill.epoch,
     )
 
 

@@ -53,7 +53,7 @@ def change_writes(job: Job, changed: Job, home: str, now_ms: int, retention_s: i
     # The item says whether the definition limits its start, and by when: a change of that is a change of the item.
     same = (changed.is_guarded, changed.work.start_within_s) == (job.is_guarded, job.work.start_within_s)
     # What a pin says counts for the pending one, too; and so does its group.
-    same = same and (changed.defaults_pin, changed.group) == (job.defaults_pin, job.group)
+    same = same and (changed.defaults_pin, changed.group, changed.epoch) == (job.defaults_pin, job.group, job.epoch)
     if after is not None and (before != after or not same):
         writes.append(materialise(changed, after, now_ms))
     return tuple(writes)

@@ -23,6 +23,7 @@ from tickwork.core.jobs.pauses import Pause
 from tickwork.core.jobs.skips import Skip
 from tickwork.core.ledger import items
 from tickwork.core.ledger.cells import Spread, read_place, written_place
+from tickwork.core.ledger.epochs import Group
 from tickwork.core.ledger.groups import GROUPED, job_marks
 from tickwork.core.ledger.items import NOT_STORED, Record, Spelling, Unreadable, always, spelled
 from tickwork.core.ledger.keys import LedgerKey
@@ -32,6 +33,8 @@ from tickwork.core.ledger.writes import Item
 from tickwork.core.schedule.calendars.calendar import Calendar
 
 ACTIVE, FINISHED, ERROR, DELETED = "active", "finished", "error", "deleted"
+CANCELLED = "cancelled"
+"""Of a job that was cancelled with its group."""
 REPLACED = "replaced"
 """Of a job as it was at an earlier version. It is shown, and never stored."""
 
@@ -213,6 +216,8 @@ class Job(Definition):
     """The last nominal instant that `holders` knows of (`overlap`); 0: it knows of none."""
     buffer: Buffer | None = field(default=None, metadata={**spelled(BUFFER), KEPT: True})
     """What waits until the job is free."""
+    epoch: int = 0
+    """That of its group when it was registered or changed: its occurrences carry it (`ledger.epochs`)."""
     defaults_base: int = field(default=0, metadata={KEPT: True})
     """The version of the platform's defaults by which it is stored: what it does where nothing else is rolled out."""
     planned_with: str = field(default="", metadata={"always": True})
@@ -221,6 +226,8 @@ class Job(Definition):
     """The calendars the schedule names, read beside the job; not stored with it."""
     spread: Spread | None = field(default=None, compare=False, repr=False, metadata=NOT_STORED)
     """Where its occurrences lie from now on, read beside the job. None: in the home cell, for there is no other."""
+    cancelled_with: Group | None = field(default=None, compare=False, repr=False, metadata=NOT_STORED)
+    """The group that has cancelled it, read beside it where its chain is stepped."""
     applied: Applied | None = field(default=None, compare=False, repr=False, metadata=NOT_STORED)
 
     @property

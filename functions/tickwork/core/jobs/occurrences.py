@@ -132,7 +132,7 @@ def materialise(job: Job, key: LedgerKey, now_ms: int) -> Put:
     """
     start_by_ms = deadlines.start_by_ms(key, job.work)
     run = Run(key, created_at_ms=now_ms, guarded=job.is_guarded, start_by_ms=start_by_ms, hard=job.is_hard)
-    run = replace(run, group=job.group)
+    run = replace(run, group=job.group, epoch=job.epoch)
     if job.goes_by != job.defaults_base:
         run = replace(run, defaults=job.goes_by)
     return Put(TIMERS, run.to_item(), UNSTARTED)

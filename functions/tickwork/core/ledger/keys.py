@@ -30,6 +30,7 @@
 | backfill of a job | teams | `@backfills` | `team#job#UNIQUE` | API, the end of a run of it, reconciler | API, the end of a run of it, reconciler | `KEPT_MAX` of the job |
 | backfill of a job whose list is made piece by piece | teams | `@ranges` | `team#job#UNIQUE` | API, the end of a run of it, reconciler | API, the end of a run of it, reconciler | `KEPT_MAX` of the job |
 | what is paused: a team, a group of it, a pool, the cell; known for two weeks after its end | teams | `@pauses` | `owner#kind#name` | API, reconciler | scanner and starts (all at once), API, reconciler | teams and their pools |
+| group that was cancelled: its epoch | teams | `@group#team#name` | `team#name` | API | starts, scanner, creators, reconciler | groups that were ever cancelled |
 | deadline of a job's silence | teams | `@wheel#minute#spread` | `team#name` | API, watchdog | watchdog | one of a job, and some that are let go |
 | how far the watchdog has come | teams | `@wheel` | `place` | watchdog | watchdog | one |
 | incident: a job is silent, or cannot be read | teams | `@incidents`, `@incidents-past` | `team#name#kind` | watchdog, API | watchdog, API | one of a job and kind in each |
@@ -214,8 +215,7 @@ DEAD_SPREAD = 4
 throttled index would hold up the ledger's own writes. Older versions read and write just these."""
 
 END_SPREAD = 32
-"""Partitions of a team's runs of each other bad end. A pause or an outage is skipped at the pace of whole slices: all
-slices of the largest environment record 25,000 skips in a second, which may be of one team, and a partition takes 1,000."""
+"""Partitions of a team's runs of each other bad end: 25,000 skips in a second may be one team's, and one takes 1,000."""
 
 
 def bad_end_of(team: str, status: str, run_id: str) -> str:

@@ -174,6 +174,8 @@ class Run(Record):
     """Attempts that were handed back and that no policy counts, since the run was created or last replayed."""
     group: str = ""
     """The label that it bears: a one-shot its own, a run of a job the job's when it was materialised."""
+    epoch: int = 0
+    """That of its group when it was made (`epochs`)."""
 
     @property
     def run_id(self) -> str:

@@ -14,7 +14,7 @@ from tickwork.core.errors import BadSchedule
 from tickwork.core.instants import SECOND_MS, iso
 from tickwork.core.jobs import contracts
 from tickwork.core.jobs.contracts import Contract
-from tickwork.core.jobs.definitions import DELETED, FINISHED, Job
+from tickwork.core.jobs.definitions import CANCELLED, DELETED, FINISHED, Job
 from tickwork.core.jobs.pauses import Pause, pause_in_force
 from tickwork.core.ledger import lifecycle
 from tickwork.core.schedule import next_after, schedule_from_spec
@@ -51,7 +51,7 @@ def expected(job: Job, contract: Contract, pauses: Sequence[Pause], known_s: int
     """By when the job, whose calendars have been read, must succeed; None where nobody waits for it. `pauses`: its own
     and those of what it lies in; `known_s`: what its last deadline was put by; `seen_ms`: a success that the ledger
     has and the job has not."""
-    if job.status == DELETED or not contract.is_watched:
+    if job.status in (DELETED, CANCELLED) or not contract.is_watched:
         return None
     success_ms = max(last_success_ms(job), seen_ms)
     if job.status == FINISHED and success_ms and _was_last(job):

@@ -215,7 +215,7 @@ def _audit_page(
 ) -> _Found:
     repairs.audited += len(items)
     mending.mark_ends(ports, [item for item in items if item.get("status") in ends.BAD])
-    unended = [item for item in items if passes.is_unended(item)]
+    unended = mending.without_cancelled(ports, [item for item in items if passes.is_unended(item)])
     if not unended:
         return _Found()
     unsent_before = repairs.unsent

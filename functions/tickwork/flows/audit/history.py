@@ -26,7 +26,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import BY_JOB, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
-from tickwork.flows.ledger import teams
+from tickwork.flows.ledger import groups, teams
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.merging import Bound, Shown, Step, page_of
 from tickwork.flows.ledger.minutes import Span, Spot, edge, read_minutes
@@ -92,6 +92,8 @@ class _Reader:
     ports: Ports
     leases: dict[tuple[str, int], SliceLease] = field(default_factory=dict)
     """The cursors of each slice, remembered for the length of a call."""
+    groups: groups.Known = field(default_factory=dict)
+    """The groups of what bears a label, as well."""
     rows: dict[tuple[str, int], tuple[SetAside, ...]] = field(default_factory=dict)
     """What of it waits for its team's turn, or for the end of a pause."""
 
@@ -108,6 +110,8 @@ class _Reader:
             return None
 
     def view(self, run: Run) -> RunView:
+        if run.group:
+            (run,) = groups.as_they_end(self.ports, [run], self.groups)
         if run.status != lifecycle.PENDING:
             return RunView(run, run.status)
         ports = self.ports.in_cell(run.key.cell)
@@ -125,7 +129,8 @@ class _Reader:
         if place not in self.rows:
             found = leasing.read_aside(ports, lease.slice).values()
             self.rows[place] = tuple(row for row in found if row.who.kind in (set_aside.TEAM, set_aside.PAUSE))
-        return set_aside.any_covers(self.rows[place], run.key, run.work.pool if run.work else "")
+        pool = run.work.pool if run.work else ""
+        return set_aside.any_covers(self.rows[place], run.key, pool, run.group)
 
 
 def viewer(ports: Ports) -> Callable[[Sequence[Item | None]], list[RunView]]:
@@ -188,7 +193,7 @@ def _of_minutes(
     reader = _Reader(ports)
 
     def show(items: Sequence[Item]) -> list[RunView]:
-        views = reader.views([item for item in items if not unmarked or is_unmarked(item)])
+        views = reader.views([item for item in items if not unmarked or is_unmarked(item) or _may_end_unmarked(item)])
         return [
             view
             for view in views
@@ -201,6 +206,11 @@ def _of_minutes(
         return Shown([], edge(bucket_of(span.last), span.descending), bounded=limit > 0)
     page = page_of(read_minutes(ports, span, bound), show, limit=limit, bound=bound)
     return Shown(page.found, page.after, page.bounded)
+
+
+def _may_end_unmarked(item: Item) -> bool:
+    """Whether it may have been cancelled with its group, which nobody writes to it."""
+    return "group" in item and item.get("status") in groups.UNSTARTED
 
 
 def _by_end(ports: Ports, wanted: Filter, limit: int, after: EndsOf | None, bound: Bound) -> Shown[Place, RunView]:

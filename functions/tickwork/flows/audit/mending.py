@@ -25,6 +25,7 @@ from tickwork.flows.audit.repairs import Repairs
 from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.sending import send_ready
+from tickwork.flows.ledger import groups
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.paused import known_paused
 from tickwork.flows.ledger.reading import read_job, read_status
@@ -50,6 +51,14 @@ def mend(ports: Ports, unended: Sequence[Item], repairs: Repairs, rows: Sequence
         repairs.retries_restored += _restore_retry(ports, run)
     for run in _readable(ports, [item for item in unended if item.get("status") == lifecycle.BUFFERED]):
         freeing.see_to(ports, run.key)
+
+
+def without_cancelled(ports: Ports, unended: Sequence[Item]) -> list[Item]:
+    """What of these has not ended: of timers, which nobody writes to when their group is cancelled, those that were."""
+    borne = [run for item in unended if "group" in item and (run := _unstarted(item)) is not None and not run.is_of_job]
+    known = groups.read_groups(ports, {groups.label_of(run) for run in borne})
+    gone = {run.key.ref for run in borne if run.status == lifecycle.PENDING and groups.cancelled(known, run)}
+    return [item for item in unended if f"{item['pk']}|{item['sk']}" not in gone] if gone else list(unended)
 
 
 def _is_aside(rows: Sequence[SetAside], item: Due) -> bool:

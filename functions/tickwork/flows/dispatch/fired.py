@@ -13,6 +13,7 @@ from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Check
 from tickwork.flows.dispatch.sending import SEND_TRIES_MAX
+from tickwork.flows.ledger.groups import Known
 
 
 class Fenced(Exception):
@@ -79,6 +80,8 @@ class Firing:
     pool: str = ""
     paused: Paused = NONE
     at_ms: int = 0
+    groups: Known = field(default_factory=dict)
+    """What was read of groups so far, by whoever fires: each is read once."""
     send_tries_max: int = SEND_TRIES_MAX
     is_crowd: Callable[[str], bool] = lambda _: False
     """Whether the messages of a team are to say whose they are (core/dispatch/shares)."""

@@ -24,6 +24,7 @@ from tickwork.core.ledger.records import Due, Look, Retry, Run, due_from
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import releasing
+from tickwork.flows.dispatch.cancelled_groups import marked, pass_cancelled
 from tickwork.flows.dispatch.fencing import leave_job
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.holding_back import hold_back
@@ -67,14 +68,14 @@ def fire(ports: Ports, due: Sequence[Due], firing: Firing) -> Fired:
     fired = Fired()
     retries = [item for item in due if isinstance(item, Retry)]
     looks = [item for item in due if isinstance(item, Look)]
-    runs = [item for item in due if isinstance(item, Run)]
+    runs = pass_cancelled(ports, [item for item in due if isinstance(item, Run)], firing)
     alone = [run for run in runs if run.work is not None and firing.takes(run.key, run.work, run.group, fired)]
     messages = [message_of(ports, run, run.work, firing) for run in alone if run.work is not None]
     retried = _runs_of(ports, retries, fired)
     jobs = _read_jobs(ports, runs, looks, retries, retried, firing, fired)
     looked: list[Looked] = []
     if jobs is not None:
-        jobs = {job_id: firing.paused.applied_to(job) for job_id, job in jobs.items()}
+        jobs = marked(ports, {job_id: firing.paused.applied_to(job) for job_id, job in jobs.items()}, firing)
         freed, stuck = releasing.free(ports, jobs, releasing.due_by_job(runs, looks), firing, fired)
         steps = [run for run in _to_step(ports, runs, jobs, firing, fired) if run.key.job_id not in stuck]
         messages += step_chains(ports, steps, jobs, firing, fired)

@@ -24,6 +24,7 @@ from tickwork.flows.dispatch.leasing import Aside, Holding
 from tickwork.flows.dispatch.pauses_seen import PausesSeen
 from tickwork.flows.dispatch.sending import send_ticks
 from tickwork.flows.dispatch.stopwatch import ADVANCE, SEND, Stopwatch
+from tickwork.flows.ledger.groups import Known
 from tickwork.ports import Ports
 
 PAGE_ITEMS_MAX = 500
@@ -76,6 +77,8 @@ class Serving:
     """What it serves of what was passed before; None while it serves what is due."""
     late: int = 0
     """How much of the backlog it has sent."""
+    groups: Known = field(default_factory=dict)
+    """What it has read of groups."""
     owed: WorldError | None = None
     """A next occurrence in another slice, which may have passed it, could not be seen to."""
 
@@ -99,6 +102,7 @@ class Serving:
             self.watch.lap,
             self.held,
             is_crowd=self.shares.is_crowd,
+            groups=self.groups,
         )
 
     def fire_all(self, due: Sequence[Due], last: int, firing: Firing | None = None) -> None:

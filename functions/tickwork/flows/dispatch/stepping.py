@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tickwork.core.dispatch import buffering, chain, set_aside
+from tickwork.core.dispatch.group_ends import end_writes
 from tickwork.core.errors import BadSchedule, InvariantViolated, WorldError
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, Job, Next, next_attributes
 from tickwork.core.jobs.occurrences import ended_attributes
@@ -26,6 +27,7 @@ from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Update, Write
 from tickwork.flows.dispatch.as_planned import as_planned
+from tickwork.flows.dispatch.cancelled_groups import marked
 from tickwork.flows.dispatch.fencing import commit_fenced, leave_job, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.overlapping import Unheard, holdings, is_overtaking
@@ -113,6 +115,8 @@ def _plan(ports: Ports, job: Job, run: Run, holding: Holding | None, *, has_wait
     if job.status != ACTIVE or job.next is None or job.next_key(ports.layout.home) != key:
         return None
     due = job.next
+    if (group := job.cancelled_with) is not None:
+        return _Step(run, job, end_writes(job, run, group, now_ms, ports.layout.retention_s), False, 0, None)
     try:
         if run.status == lifecycle.PENDING:
             step = chain.plan_step(job, due, now_ms, ports.layout.shards, holding, has_waited=has_waited)
@@ -223,7 +227,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
         if job is None or run is None:
             return []
-        job = firing.paused.applied_to(job)
+        job = marked(ports, {job.job_id: firing.paused.applied_to(job)}, firing)[job.job_id]
         upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from tickwork.core.errors import BadSchedule, Conflict, InvalidField, TooLate, VersionConflict
+from tickwork.core.ids import job_id_of
 from tickwork.core.instants import iso
 from tickwork.core.jobs import changes, occurrences, versions
 from tickwork.core.jobs.definitions import ACTIVE, ERROR, FINISHED, Job, Next
@@ -29,6 +30,7 @@ from tickwork.core.jobs.pauses import (
     was_resumed,
     with_pause,
 )
+from tickwork.core.ledger.epochs import Label
 from tickwork.core.ledger.writes import Committed
 from tickwork.core.schedule import schedule_from_spec
 from tickwork.flows.access.recording_jobs import recorded_job
@@ -37,13 +39,16 @@ from tickwork.flows.jobs import resuming, switches
 from tickwork.flows.jobs.registering import (
     CHANGE_TRIES_MAX,
     NewJob,
+    check_same,
+    create_job,
     first_occurrence,
     get_job,
     nothing_due,
     see_to_next,
 )
+from tickwork.flows.jobs.registering import standing as standing_job
 from tickwork.flows.jobs.resuming import Starting
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import groups, reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import as_kept, keep_payload
 from tickwork.ports import Ports
@@ -85,6 +90,23 @@ def update_job(
     raise _contended(job_id)
 
 
+def create_or_rejoin(ports: Ports, new: NewJob, *, left_out: Collection[str] = ()) -> tuple[Job, bool]:
+    """`registering.create_job`; a job that was cancelled with its group, asked for again with the same content, becomes
+    part of the group as it is now. What of it was cancelled stays so."""
+    if not new.group:
+        return create_job(ports, new, left_out=left_out)
+    job_id = job_id_of(new.team, new.name)
+    for _ in range(CHANGE_TRIES_MAX):
+        job = standing_job(ports, job_id)
+        if job is None or groups.group_that_cancelled(ports, job) is None:
+            return create_job(ports, new, left_out=left_out)
+        same = replace(new, **{name: getattr(job, name) for name in left_out})
+        check_same(job, same)
+        if (changed := _change(ports, job, _with_kept_payload(ports, job, same))) is not None:
+            return changed, True
+    raise _contended(job_id)
+
+
 def _with_kept_payload(ports: Ports, job: Job, new: NewJob) -> NewJob:
     """With the payload as the job keeps it apart, where it is the same."""
     return replace(new, work=as_kept(ports, new.work, job.work))
@@ -93,8 +115,11 @@ def _with_kept_payload(ports: Ports, job: Job, new: NewJob) -> NewJob:
 def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
     """The job as changed; None when somebody has moved it meanwhile."""
     now_ms, layout = ports.clock.now_ms(), ports.layout
+    label = Label(job.team, new.group)
+    known = groups.read_groups(ports, {groups.label_of_job(job), label})
     changed = replace(
         job.defined_as(new),
+        epoch=groups.epoch_of(known, label),
         version=job.version + 1,
         defined_since=job.version + 1,
         earlier_through_ms=versions.through_ms(job),
@@ -103,7 +128,8 @@ def _change(ports: Ports, job: Job, new: NewJob) -> Job | None:
         reason=None,
     )
     changed = switches.switched(ports, reading.to_plan(ports, changed), job)
-    kept = changes.occurrence_kept(job, now_ms)
+    is_gone = groups.cancelled_job(known, job) is not None  # what is due of it does not run
+    kept = None if is_gone else changes.occurrence_kept(job, now_ms)
     first = _first(job, changed, now_ms, layout.shards)  # also where one is kept: it refuses what has no calendar
     upcoming = kept or first
     if upcoming is None and (job.status != FINISHED or new.schedule != job.schedule):

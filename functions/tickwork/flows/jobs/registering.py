@@ -26,7 +26,7 @@ from tickwork.flows.access.quotas import not_counted
 from tickwork.flows.access.recording_jobs import recorded_job
 from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.jobs import counting_jobs, switches
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import groups, reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import keep_payload
 from tickwork.flows.ledger.reading import job_from, read_job, read_many
@@ -48,6 +48,8 @@ def registered_before(ports: Ports, job_id: str, asked: Collection[str]) -> Job 
     the time is judged, so a repeat is known however late it comes."""
     standing = read_job(ports, job_id)
     if standing is None or standing.status == DELETED or standing.fingerprint not in asked:
+        return None
+    if groups.group_that_cancelled(ports, standing) is not None:  # it is to be part of the group as it is now
         return None
     see_to_next(ports, standing)  # the first request may have died before it did
     return standing
@@ -77,14 +79,19 @@ def create_job(ports: Ports, new: NewJob, *, left_out: Collection[str] = ()) -> 
 
 
 def _same_job(ports: Ports, standing: Job, new: NewJob) -> Job:
+    check_same(standing, new)
+    see_to_next(ports, standing)  # the first request may have died before it did
+    return standing
+
+
+def check_same(standing: Job, new: NewJob) -> None:
+    """AlreadyExists where the job of a name has other content."""
     if standing.fingerprint != new.fingerprint and not standing.has_content_of(new):
         raise AlreadyExists(
             f"job {standing.job_id} exists with other content (version {standing.version})",
             field="name",
             remedy="choose another name, or change the job with PATCH /jobs/{id}",
         )
-    see_to_next(ports, standing)  # the first request may have died before it did
-    return standing
 
 
 def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
@@ -96,6 +103,8 @@ def _compose(ports: Ports, new: NewJob, standing: Job | None) -> Job:
     job = registered(new, **standing_at, fired_through_ms=passed_ms, earlier_through_ms=earlier_ms)
     if standing is not None:  # one stream, as long as the name is known; and whoever runs yet still holds the name
         job = replace(job, audit_head=standing.audit_head, holders=standing.holders)
+    label = groups.label_of_job(job)
+    job = replace(job, epoch=groups.epoch_of(groups.read_groups(ports, [label]), label))
     job = reading.to_plan(ports, job)
     job = replace(job, planned_with=occurrences.planned_with(job))
     first = first_occurrence(job, now_ms, ports.layout.shards)

@@ -34,7 +34,7 @@ from tickwork.core.ledger.writes import Item
 from tickwork.flows.dispatch import leasing
 from tickwork.flows.dispatch.firing import read_items
 from tickwork.flows.dispatch.overlapping import holding_of
-from tickwork.flows.ledger import reading, versions
+from tickwork.flows.ledger import groups, reading, versions
 from tickwork.flows.ledger.platform_defaults import as_due
 from tickwork.flows.ledger.reading import pages, read_job_to_plan, read_many, read_run
 from tickwork.ports import Layout, Ports
@@ -75,6 +75,7 @@ class _Looking:
     now_ms: int
     found: Starting = field(default_factory=Starting)
     reads_left: int = READS_MAX
+    groups: groups.Known = field(default_factory=dict)
 
     def may_read(self) -> bool:
         """Whether there is a read left; taken, where there is."""
@@ -95,7 +96,7 @@ def starting(ports: Ports, scope: Scope, after: Paused, now_ms: int) -> Starting
 def starting_of(ports: Ports, job: Job, now_ms: int, found: Starting) -> None:
     """What a job starts whose own pause ends now, as its pauses are then; told anew."""
     found.count, found.at_least, found.first = 0, False, []
-    if job.status != ACTIVE or job.next is None:
+    if job.status != ACTIVE or job.next is None or groups.group_that_cancelled(ports, job) is not None:
         return
     job = reading.to_plan(ports, job)
     try:
@@ -144,6 +145,8 @@ def _look_at(looking: _Looking, row: SetAside, due: Run | Retry) -> None:
     work = due.work if isinstance(due, Run) else None
     if not row.covers(due.key, work.pool if work else ""):
         return
+    if isinstance(due, Run) and _is_cancelled(looking, due):
+        return
     if isinstance(due, Run) and work is not None:
         _add_unless_paused(looking, due.key, work.pool, due.group)
     elif not looking.may_read():
@@ -152,6 +155,11 @@ def _look_at(looking: _Looking, row: SetAside, due: Run | Retry) -> None:
         _look_at_retry(looking, due)
     else:
         _look_at_chain(looking, due)
+
+
+def _is_cancelled(looking: _Looking, run: Run) -> bool:
+    """Whether it was cancelled with its group: it starts no more."""
+    return groups.as_they_end(looking.ports, [run], looking.groups)[0].status == lifecycle.CANCELLED
 
 
 def _add_unless_paused(looking: _Looking, key: LedgerKey, pool: str, group: str) -> None:
@@ -167,7 +175,7 @@ def _look_at_retry(looking: _Looking, retry: Retry) -> None:
     if run is None or run.status != lifecycle.WAITING or run.attempt or retry.attempt != 1:
         return
     work = versions.work_of(looking.ports, run)
-    if work is not None:
+    if work is not None and not _is_cancelled(looking, run):
         _add_unless_paused(looking, run.key, work.pool, run.group)
 
 

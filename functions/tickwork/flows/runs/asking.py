@@ -29,7 +29,7 @@ from tickwork.core.schedule import hard_freeze
 from tickwork.flows.access import pools, registry
 from tickwork.flows.dispatch import creating, freeing
 from tickwork.flows.dispatch.overlapping import holding_of, named_live
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import groups, reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_own
 from tickwork.flows.ledger.reading import read_run
@@ -89,6 +89,7 @@ def ask_for_run(ports: Ports, wanted: Wanted) -> Asked:
     for tries in range(ASK_TRIES_MAX):
         job = _job(ports, wanted.job_id)
         key = asked_for_key(ports, wanted.job_id, at_ms, kind, job.work.lane)
+        groups.refuse_cancelled(ports, job)
         _refuse_freeze(ports, job)
         if not pools.may_aim(ports, job.team, job.work.pool, at_ms):
             raise Held(f"the pool {job.work.pool} is closed", field="job_id", remedy="give the job another pool")

@@ -33,7 +33,7 @@ from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import Absent, Check, Committed, Delete, Is, Put
 from tickwork.core.schedule import schedule_from_spec
 from tickwork.flows.access import pools
-from tickwork.flows.ledger import reading
+from tickwork.flows.ledger import groups, reading
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import keep_own, keep_page
 from tickwork.flows.ledger.reading import pages
@@ -88,6 +88,7 @@ def plan(ports: Ports, wanted: Wanted) -> Plan:
         raise NotFound(
             f"there is no job {wanted.job_id!r}", field="job_id", remedy="list the team's jobs with GET /jobs?team="
         )
+    groups.refuse_cancelled(ports, job)
     _check_range(wanted, ports.clock.now_ms())
     schedule = schedule_from_spec(job.schedule)
     every = instants_between(schedule, job.calendars, wanted.from_ms, wanted.until_ms, OCCURRENCES_MAX + 1)
@@ -208,6 +209,7 @@ def _composed(wanted: Wanted, planned: Plan, unique: str, now_ms: int) -> Backfi
         created_at_ms=now_ms,
         hard=planned.job.is_hard,
         group=planned.job.group,
+        epoch=planned.job.epoch,
     )
 
 

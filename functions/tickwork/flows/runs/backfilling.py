@@ -17,11 +17,13 @@ from tickwork.core.jobs import backfills
 from tickwork.core.jobs.backfills import CANCELLED, PLACES, Backfill
 from tickwork.core.jobs.definitions import DELETED
 from tickwork.core.ledger import kinds, lifecycle
+from tickwork.core.ledger.epochs import Label
 from tickwork.core.ledger.items import Unreadable
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.tables import TEAMS, TIMERS
 from tickwork.core.ledger.writes import Committed, Item
 from tickwork.flows.dispatch import creating
+from tickwork.flows.ledger import groups
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import read_page
 from tickwork.flows.ledger.placing import spread_of
@@ -123,7 +125,11 @@ def _step(ports: Ports, backfill: Backfill, launched: list[LedgerKey]) -> bool:
 
 def _why_not(ports: Ports, backfill: Backfill) -> str:
     job = read_job(ports, backfill.job_id)
-    return JOB_GONE if job is None or job.status == DELETED else ""
+    if job is None or job.status == DELETED:
+        return JOB_GONE
+    label = Label(job.team, backfill.group)
+    group = groups.read_groups(ports, [label]).get(label)
+    return group.why if group is not None and group.has_cancelled(backfill.epoch) else ""
 
 
 def _ended_for(backfill: Backfill, why: str, now_ms: int) -> Backfill:

@@ -28,7 +28,7 @@ from tickwork.core.runs.replays import NOT_DEAD, decide_replay, is_repeat, is_re
 from tickwork.flows.access import pools
 from tickwork.flows.dispatch import creating
 from tickwork.flows.dispatch.overlapping import holding_of
-from tickwork.flows.ledger import platform_defaults
+from tickwork.flows.ledger import groups, platform_defaults
 from tickwork.flows.ledger.bad_ends import EndPlace, Ends, list_ends
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.merging import Bound, Shown
@@ -39,6 +39,7 @@ from tickwork.ports import Ports
 REPLAY_TRIES_MAX = 3
 OWN, CURRENT = "", "current"
 UNKNOWN, NO_DEFINITION, NO_POOL, BUSY = "unknown", "no_definition", "no_pool", "busy"
+GROUP_CANCELLED = "group_cancelled"
 HELD = "held"
 """Another run of its job has not ended, and two may not overlap."""
 
@@ -165,6 +166,8 @@ def _asks_for_the_same(run: Run, order: Order) -> bool:
 def _decide(ports: Ports, run: Run, order: Order, due_ms: int) -> Verdict | Holding | str:
     if run.status != lifecycle.DEAD:
         return NOT_DEAD
+    if groups.cancelled(groups.read_groups(ports, [groups.label_of(run)]), run) is not None:
+        return GROUP_CANCELLED
     job = read_job(ports, run.key.job_id) if run.is_of_job else None
     definition = 0 if order.definition == OWN else _asked_for(order.definition, run, job)
     try:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from tickwork.core.errors import AlreadyExists, Conflict, InvariantViolated, NotFound, Throttled, TooLate, WorldError
 from tickwork.core.ids import one_shot_name
 from tickwork.core.instants import SECOND_MS, second_of
-from tickwork.core.ledger import deadlines, lifecycle, pending
+from tickwork.core.ledger import deadlines, epochs, lifecycle, pending
+from tickwork.core.ledger.epochs import Label
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.records import Run, Stands
 from tickwork.core.ledger.tables import TIMERS
@@ -22,6 +23,7 @@ from tickwork.core.ledger.writes import Absent, Committed, Put, Update, Write
 from tickwork.core.runs.cancellations import decide_cancel
 from tickwork.flows.access import quotas, registry
 from tickwork.flows.dispatch import creating
+from tickwork.flows.ledger import groups
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.payloads import PAYLOAD_KEPT_S, keep_payload
 from tickwork.flows.ledger.placing import spread_of
@@ -48,6 +50,8 @@ class NewTimer:
     stands_for: Stands | None = None
     """What it is counted for in what its team holds."""
     group: str = ""
+    epoch: int = 0
+    """That of its group, read before it is written."""
 
     @property
     def payload_bytes(self) -> int:
@@ -91,6 +95,8 @@ def create_each(ports: Ports, timers: Sequence[NewTimer]) -> list[Fate]:
     for team in sorted({timer.team for timer in timers}):
         registry.keep_teams_mark(ports, team, max(timer.fire_at_ms for timer in timers if timer.team == team))
     keys = [_place(ports, timer) for timer in timers]
+    known = groups.read_groups(ports, {Label(timer.team, timer.group) for timer in timers})
+    timers = [replace(timer, epoch=groups.epoch_of(known, Label(timer.team, timer.group))) for timer in timers]
     creating.prepare_slices(ports, keys)
     fates: list[Fate] = []
     try:
@@ -99,7 +105,19 @@ def create_each(ports: Ports, timers: Sequence[NewTimer]) -> list[Fate]:
             fates.append(_not_tried(ports, timer) if is_busy else _fate(ports, timer, key))
     finally:
         creating.follow_up(ports, [one.run.key for one in fates if isinstance(one, Created) and not one.is_forgotten])
-    return fates
+    return _as_they_end(ports, fates)
+
+
+def _as_they_end[F](ports: Ports, fates: Sequence[F]) -> list[F | Created]:
+    """The fates, read behind the writes: of what was cancelled with its group, also while it was being created, the
+    answer says so."""
+    made = [at for at, fate in enumerate(fates) if isinstance(fate, Created) and not fate.is_forgotten]
+    told: list[F | Created] = list(fates)
+    runs = [fate.run for at in made if isinstance(fate := fates[at], Created)]
+    for at, run in zip(made, groups.as_they_end(ports, runs), strict=True):
+        if isinstance(fate := fates[at], Created):
+            told[at] = replace(fate, run=run)
+    return told
 
 
 def _fate(ports: Ports, timer: NewTimer, key: LedgerKey) -> Fate:
@@ -129,7 +147,7 @@ def created_before(ports: Ports, asked: Sequence[Asked], work: Callable[[int], W
     known = [_known(one, index, work) for index, one in enumerate(first_answers(ports, asked))]
     standing = [one.run.key for one in known if isinstance(one, Created) and not one.is_forgotten]
     creating.follow_up(ports, standing)
-    return known
+    return _as_they_end(ports, known)
 
 
 def _known(one: Known | AlreadyExists | None, index: int, work: Callable[[int], Work]) -> Fate | None:
@@ -166,8 +184,10 @@ def _create(ports: Ports, timer: NewTimer, key: LedgerKey) -> Created:
         created_by=by,
         stands_for=timer.stands_for,
         group=timer.group,
+        epoch=timer.epoch,
     )
-    writes: list[Write] = [Put(TIMERS, run.to_item(), Absent())]
+    lives = {"expires_at_s": epochs.expires_at_s(key, ports.layout.retention_s)} if timer.group else {}
+    writes: list[Write] = [Put(TIMERS, run.to_item() | lives, Absent())]
     if timer.client_key is not None:
         writes.append(claim(timer.asked, key, ports.layout.retention_s))
     result = commit(ports, *writes)

@@ -25,7 +25,7 @@ from tickwork.flows.dispatch import creating, holding_back
 from tickwork.flows.ledger import payloads, reading, versions
 from tickwork.flows.ledger.commit import commit
 from tickwork.flows.ledger.reading import read_run
-from tickwork.flows.runs import finishing, overlong, paused_starts, taking_slots
+from tickwork.flows.runs import cancelled_starts, finishing, overlong, paused_starts, taking_slots
 from tickwork.flows.runs.finishing import Ended
 from tickwork.ports import Ports
 
@@ -149,6 +149,8 @@ def _unless_frozen(ports: Ports, run: Run, request: StartRequest, job: Job, work
 
 def _granted(ports: Ports, run: Run, payload_id: str | None, kept: str | None) -> Started | Declined:
     """`kept`: the payload of the id that the message gives."""
+    if (declined := cancelled_starts.unless_cancelled(ports, run)) is not None:
+        return declined
     if run.attempt > 1:
         ports.signals.count("runs.attempts_gt_1_total", team=run.key.team)
     wanted = run.work.payload_id if run.work is not None else payload_id
