@@ -506,6 +506,24 @@ def test_a_call_whose_reply_is_lost_has_cancelled_once() -> None:
     assert len(tables.items(AUDIT)) == 1
 
 
+def test_a_try_that_comes_late_behind_another_touches_nothing_that_was_made_since() -> None:
+    ports, _ = make_world()
+    made: list[Run] = []
+
+    def meanwhile() -> None:
+        cancel(ports)
+        made.append(create_timer(ports, 60, group="night"))
+
+    class _Late(_Counting):
+        def commit(self, writes: Sequence[Write]) -> Committed | Refused:
+            if not made and any(write.table is TEAMS for write in writes):
+                meanwhile()
+            return super().commit(writes)
+
+    assert cancel(replace(ports, store=_Late(ports, [], []))).epoch == 1
+    assert seen(ports, made[0]).status == "pending"
+
+
 def test_a_group_is_cancelled_over_http_and_says_by_whom(api: ApiUnderTest, ports: Ports) -> None:
     _, timer = post_timer(api, group="night")
     body = {"team": "payments", "group": "night", "reason": "wrong template", "by": "ana"}

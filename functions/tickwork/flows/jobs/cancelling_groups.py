@@ -29,10 +29,12 @@ def get_group(ports: Ports, label: Label) -> Group:
 
 def cancel_group(ports: Ports, label: Label, by: str, reason: str) -> Group:
     """Cancel what bears the label and has not started. What is made from the answer on is in the epoch that follows."""
-    token = ports.ids.unique()
+    token, began = ports.ids.unique(), get_group(ports, label)
+    standing = began
     for _ in range(CANCEL_TRIES_MAX):
-        standing = get_group(ports, label)
-        if standing.token == token:  # our own first try, its reply lost
+        if standing.epoch > began.epoch:
+            # Our own first try, its reply lost; or somebody else's since we began, which is as good as ours. Raised
+            # once more by a try that comes late, it would touch what was made after the answer to its repeat.
             return standing
         now_ms = ports.clock.now_ms()
         after = replace(standing, epoch=standing.epoch + 1, cancelled_at_ms=now_ms, by=by, reason=reason, token=token)
@@ -52,4 +54,5 @@ def cancel_group(ports: Ports, label: Label, by: str, reason: str) -> Group:
         if isinstance(commit(ports, Put(TEAMS, after.to_item(), condition), entry), Committed):
             ports.signals.log("group_cancelled", group=label.text, by=by, reason=reason, epoch=after.epoch)
             return after
+        standing = get_group(ports, label)
     raise Conflict(f"the group {label.name} was cancelled {CANCEL_TRIES_MAX} times meanwhile")
