@@ -148,6 +148,7 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
         "preview_schedule": {"schedule": SCHEDULE, "team": team},
         "create_timer": timer,
         "create_timers": {"timers": [timer]},
+        "cancel_group": {"team": team, "group": "nightly-batch", "reason": "a mistake"},
         "cancel_timers": {"timer_ids": [it["timer_id"]]},
         "put_calendar": {"dates": ["2026-12-26"], "version": 1},
         "cancel_runs": {"runs": [{"ref": it["ref"]}, {"job_id": it["timer_id"]}]},
@@ -175,7 +176,8 @@ def request(stage: Stage, route: AnyRoute, team: str) -> tuple[str, object, dict
     path = route.path
     for part in route.at:
         path = path.replace(f"{{{part.name}}}", it.get(part.name, "default"))
-    return path, bodies.get(route.name), {"team": team} if "team" in route.query.model_fields else {}
+    query = {"team": team} if "team" in route.query.model_fields else {}
+    return path, bodies.get(route.name), query | ({"group": "nightly-batch"} if route.name == "get_group" else {})
 
 
 DOORS = ("key", "jwt", "iam", "local", "none")

@@ -170,6 +170,7 @@ def test_every_record_is_written_and_read_by_its_fields() -> None:
         replaced_by="shop:x@2026-12-01T01:00:00Z",
         definition=3,
         defaults=2,
+        epoch=4,
         stands_for=Stands(64, 1_024, "02931"),
         **dict.fromkeys(("retry_at_ms", "dispatched_at_ms", "first_dispatched_at_ms", "created_at_ms"), 8),
         **{

@@ -56,7 +56,7 @@ CHOSEN: dict[str, Any] = {
     "tick_map": "a7",
 }
 """Values of fields that not every text or number may stand in."""
-NOT_STORED = {("Job", "calendars"), ("Job", "applied"), ("Job", "spread")}
+NOT_STORED = {("Job", name) for name in ("calendars", "applied", "spread", "cancelled_with")}
 CASES = [(kind, one.name) for kind in BARE for one in fields(kind) if (kind.__name__, one.name) not in NOT_STORED]
 
 
