@@ -141,7 +141,7 @@ class GroupChecks:
         """Whether an item is a timer that was cancelled with its group, which nobody writes to it."""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
-        if item is None or "group" not in item or "job_id" in item or item["status"] != "pending":
+        if item is None or "group" not in item or "job_id" in item or item["status"] not in _UNSTARTED:
             return False
         label = Label(_team_of(item), item["group"])
         key = {"cell": f"@group#{label.text}", "team": label.text}
