@@ -63,7 +63,7 @@ class Grants:
 
 API = Grants(
     tables={
-        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE),
+        TIMERS: (GET, GET_MANY, QUERY, PUT, UPDATE, CHECK),
         JOBS: (GET, GET_MANY, SCAN, PUT, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, PUT, UPDATE),
         LEASES: (GET, GET_MANY, PUT, UPDATE),
@@ -132,7 +132,7 @@ RECONCILER = Grants(
 )
 WATCHDOG = Grants(  # as a creator of timers too: a webhook's message is one
     tables={
-        TIMERS: (GET, GET_MANY, PUT, UPDATE),
+        TIMERS: (GET, GET_MANY, PUT, UPDATE, CHECK),
         JOBS: (GET, GET_MANY, UPDATE, CHECK),
         JOB_VERSIONS: (QUERY, UPDATE),
         LEASES: (GET, PUT, UPDATE),
