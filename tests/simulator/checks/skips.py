@@ -79,6 +79,8 @@ class SkipChecks:
 
     def _check_skip(self, process: Process, job: Item, item: Item, *, is_first: bool) -> None:
         reason, job_id, scheduled_at_ms = str(item["reason"]), job["job_id"], item["scheduled_at_ms"]
+        if not is_first:  # what is skipped before it was put never starts, and bears no label: its job's group has it
+            item = item | {"group": job.get("group")}
         if reason not in _LATE_REASONS:
             is_paused = self._world.checks.paused.may_cover(item)
             is_paused = is_paused or self._told.may_be_paused(job_id, scheduled_at_ms, self._slack_ms)
