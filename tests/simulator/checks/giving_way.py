@@ -14,6 +14,7 @@ from tickwork.core.instants import SECOND_MS
 from tickwork.core.ledger.keys import parse_ledger_key
 from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
+from tickwork.core.runs.endings import retry_key
 from tickwork.testing.violation import Violation
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class GivingWayChecks:
             if table is not TIMERS or after is None:
                 continue
             if "run_ref" in after:
+                self._given_back(after, before)
                 self._looked(process, after, before, changes)
             elif "job_id" in after and not after.get("beside"):
                 began += self._changed(process, before or {}, after)
@@ -123,11 +125,25 @@ class GivingWayChecks:
         _, team, name, *_ = str(after["sk"]).split("#")
         job_id = f"{team}:{name}"
         live = self._overlaps.live_of(process, job_id) if self._job(job_id) else []
-        unasked = [one for one in live if not one.get("cancel_requested")]
+        unasked = [one for one in live if not one.get("cancel_requested") and not self._lacks_retry(one)]
         self._left[job_id] = self._left[job_id] + 1 if unasked and self._waiting(job_id) else 0
         stood_still = self._moved_ms[job_id] < process.began_true_ms
         if self._left[job_id] > (0 if stood_still else _LOOKS_MAX):
             raise Violation("gives-way", f"{process.name} looks on while {unasked[0]['sk']} goes on unasked")
+
+    def _given_back(self, after: Item, before: Item | None) -> None:
+        """A retry that somebody's hand had taken out is there again: a look that began before may have been refused."""
+        key = parse_ledger_key(after["pk"], after["sk"])
+        if before is None and "attempt" in after and key.ref in self._world.gone:
+            self._moved_ms[key.job_id] = self._world.kernel.now_ms
+
+    def _lacks_retry(self, run: Item) -> bool:
+        """Whether it waits for a retry that somebody's hand has taken out. The two end together or not at all, so that
+        who asks is refused until the audit has given it back."""
+        if run["status"] != "waiting":
+            return False
+        retry = retry_key(parse_ledger_key(run["pk"], run["sk"]), run["retry_at_ms"], run.get("attempt", 0) + 1)
+        return retry.ref in self._world.gone and self._world.tables.standing(TIMERS, retry.as_item()) is None
 
     def _check_one_waits(self, process: Process, changes: tuple[Change, ...]) -> None:
         for job_id in {after["job_id"] for _, _, after in changes if after and after.get("status") == "buffered"}:
