@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.faults import FaultyStore
 from tests.support.runs_world import Crash, World
 
 from tickwork.core.errors import AlreadyExists, Held, NotFound, Throttled
@@ -18,7 +20,7 @@ from tickwork.core.ledger import kinds
 from tickwork.core.ledger.keys import LedgerKey, parse_ref
 from tickwork.core.ledger.messages import ReadyMessage, read_ready
 from tickwork.core.ledger.records import Run
-from tickwork.core.ledger.tables import JOBS, PAYLOADS, TIMERS
+from tickwork.core.ledger.tables import JOBS, LEASES, PAYLOADS, TIMERS
 from tickwork.core.ledger.work import RetryPolicy, Work
 from tickwork.core.ledger.writes import Anyway, Delete, Is, Update
 from tickwork.core.schedule import parse_schedule
@@ -331,6 +333,33 @@ def held(world: World, overlap: str, **more: Any) -> tuple[str, LedgerKey]:
 
 def status(world: World, key: LedgerKey) -> str:
     return world.run(key).status
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3, None])
+def test_whoever_is_answered_that_it_waits_has_a_look_at_it_with_a_tick(world: World, commits: int | None) -> None:
+    """Also when the try before died, behind whichever write, or its reply was lost."""
+    job_id, _ = held(world, BUFFER_ONE)
+    ahead = Update(
+        LEASES, {"slice": "main#0000"}, Anyway("a test"), set={"ticked": world.clock.at_ms // SECOND_MS + 300}
+    )
+    world.store.commit([ahead])
+    if commits is None:
+        faulty = FaultyStore(world.store)  # type: ignore[arg-type]
+        faulty.lose_reply(lambda writes: any("held_by" in str(one) for one in writes))
+        asked = asking.ask_for_run(replace(world.ports, store=faulty), wanted(job_id, "key-1"))
+    else:
+        world.store.crash_after_commits = commits
+        with suppress(Crash):
+            asking.ask_for_run(world.ports, wanted(job_id, "key-1"))
+        world.store.crash_after_commits = None
+        world.after(2)
+        again = wanted(job_id, "key-1")
+        asked = asking.asked_before(world.ports, again) or asking.ask_for_run(world.ports, again)
+    assert asked.run is not None
+    assert asked.run.status == "buffered"
+    looks = [int(item["sk"][:10]) for item in world.store.items(TIMERS) if "#look" in str(item["sk"])]
+    ticks = [json.loads(message.body)["second"] for queue, message in world.outbox.sent if queue == "ticks"]
+    assert set(looks) & set(ticks)
 
 
 @pytest.mark.parametrize("overlap", [BUFFER_ONE, BUFFER_ALL])

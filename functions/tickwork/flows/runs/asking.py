@@ -77,7 +77,12 @@ def asked_before(ports: Ports, wanted: Wanted) -> Asked | None:
     creating.follow_up(ports, [key])
     run = read_run(ports, key)
     asked = Asked(key, run, False)
-    return _looked_at(ports, asked) if run is not None and run.status == lifecycle.BUFFERED else asked
+    if run is None or run.status != lifecycle.BUFFERED:
+        return asked
+    now_ms = ports.clock.now_ms()
+    commit(ports, buffering.look_at(key, now_ms))  # that of the first try may have no tick
+    creating.follow_up(ports, [buffering.look_key(key, now_ms)])
+    return _looked_at(ports, asked)
 
 
 def ask_for_run(ports: Ports, wanted: Wanted) -> Asked:
@@ -138,11 +143,14 @@ def _make(ports: Ports, wanted: Wanted, writes: list[Write], run: Run, job: Job)
     if wanted.client_key:
         row = run_keys.claim(run.key, wanted.client_key, wanted.fingerprint, ports.layout.retention_s)
         writes.append(row)
-    if isinstance(commit(ports, *writes), Committed):
+    is_made = isinstance(commit(ports, *writes), Committed)
+    standing = None if is_made else read_run(ports, run.key)
+    if is_made or standing is not None:  # or it is our own write, whose reply was lost
         creating.follow_up(ports, [] if look is None else [look])
+    if is_made:
         ports.signals.log("run_asked_for", ref=run.key.ref, job_id=job.job_id, by=wanted.by, reason=wanted.reason)
         return Asked(run.key, run, True)
-    if (standing := read_run(ports, run.key)) is not None:  # our own write, whose reply was lost
+    if standing is not None:
         return Asked(run.key, standing, True)
     return asked_before(ports, wanted)
 
