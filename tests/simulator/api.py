@@ -103,10 +103,10 @@ class SimApi:
             match verb:
                 case "lease":
                     checks.duties.granted(process, run, when[1])
-                    checks.groups.granted(process, run["ref"], 0)
+                    checks.groups.granted(process, run["ref"], run["token"], 0)
                 case "start" if run.get("granted"):
                     checks.duties.granted(process, run, when[0])
-                    checks.groups.granted(process, run["ref"], when[0])
+                    checks.groups.granted(process, run["ref"], run["token"], when[0])
                 case "heartbeat":
                     checks.duties.beat(one, run, when[0])
                 case "complete":

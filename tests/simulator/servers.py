@@ -149,7 +149,7 @@ class _Work:
             return
         self._check_payload(key.ref, body, started.payload)
         self.world.checks.ledger.granted(key.ref, started.run.token, request.claim, request.attempt)
-        self.world.checks.groups.granted(process, key.ref, process.began_true_ms)
+        self.world.checks.groups.granted(process, key.ref, started.run.token, process.began_true_ms)
         self.world.checks.ledger.promised(key.ref, started.run.token, started.run.lease_until_ms)
         self.world.seen["start granted" if started.run.attempt == 1 else "start granted again"] += 1
         if self.world.faults.strikes(self.world.rng, "faulty_worker"):

@@ -118,14 +118,15 @@ class GroupChecks:
 
     # --- what starts --------------------------------------------------------------------------------------------
 
-    def granted(self, process: Process, ref: str, asked_ms: int) -> None:
-        """A start that was asked for then is answered with a grant."""
+    def granted(self, process: Process, ref: str, token: int, asked_ms: int) -> None:
+        """A start that was asked for then is answered with a grant of this attempt. It looked behind its own write, or
+        behind the question where it was asked for again; what others have started since is judged by their answers."""
         pk, _, sk = ref.partition("|")
         item = self._world.tables.standing(TIMERS, {"pk": pk, "sk": sk})
         born = self._born.get(ref)
         if item is None or born is None:
             return
-        started_ms = max(self._world.checks.ledger.last_start.get(ref, (0, 0))[1], asked_ms)
+        started_ms = max(self._world.checks.ledger.begun_ms[ref, token], asked_ms)
         for ask in self._cancels[Label(_team_of(item), item["group"])]:
             if born.put_ms < ask.asked_ms and ask.acked_ms < started_ms:
                 self._fail(f"{process.name} started {ref}, whose group was cancelled")

@@ -61,7 +61,7 @@ _WHAT = ("handler", "payload", "payload_id", "url", "lease_s")
 
 class LedgerChecks:
     """`accepted` and `cancelled` are refs that a client was told about; `started_at_ms` first starts, and `changed_ms`
-    last changes, by ref."""
+    last changes, by ref; `begun_ms` when the start of each attempt was written, by ref and token."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -72,7 +72,7 @@ class LedgerChecks:
         self._what: dict[str, dict[str, Any]] = {}
         self.never_fired: set[str] = set()
         self.started_at_ms: dict[str, int] = {}
-        self.last_start: dict[str, tuple[int, int]] = {}
+        self.begun_ms: dict[tuple[str, int], int] = {}
         self._cancelled_runs: dict[tuple[str, ...], int] = {}
         self._started: dict[tuple[str, ...], str] = {}
         self._promised_ms: dict[tuple[str, int], int] = {}
@@ -297,7 +297,7 @@ class LedgerChecks:
         process.tokens[ref] = _token(after)
         if process in self._carrying:
             self._carriers[ref, _token(after)] = self._carrying[process]
-        self.last_start[ref] = (_token(after), now_ms)
+        self.begun_ms[ref, _token(after)] = now_ms
         self.started_at_ms.setdefault(ref, now_ms)
         self._unsafe_once(process, ref, after)
         self._world.checks.lags.started(ref, after)
