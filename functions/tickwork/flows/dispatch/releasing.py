@@ -119,10 +119,8 @@ def _carry_out(ports: Ports, job: Job, run: Run | None, head: Head, firing: Firi
     writes = releasing.head_writes(job, run, head, ports.clock.now_ms(), ports.layout.retention_s)
     if not firing.keep():
         raise Fenced
-    if not isinstance(commit_fenced(ports, writes, firing, fired), Committed):
-        return False
-    fired.materialised += _look_in(writes)
-    return True
+    fired.materialised += _look_in(writes)  # before: a refusal may be of our own write, whose reply was lost
+    return isinstance(commit_fenced(ports, writes, firing, fired), Committed)
 
 
 def _as_planned(ports: Ports, job: Job, run: Run | None) -> Job:
