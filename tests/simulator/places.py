@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tickwork.core.ledger.tables import SET_ASIDE
 from tickwork.core.ledger.writes import Item
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ def slice_of(world: World, pk: str) -> str:
     """The slice of an item, by its partition key or its ref."""
     cell, shard, *_ = pk.split("#")
     return f"{cell}#{int(shard) % slice_counts(world)[cell]:04d}"
+
+
+def is_left_to_team(world: World, pk: str, sk: str) -> bool:
+    """Whether the row of its team covers the second of an item."""
+    second, team, *_ = sk.split("#")
+    row = world.tables.standing(SET_ASIDE, {"slice": slice_of(world, pk), "who": f"team#{team}"})
+    return row is not None and row["begin"] <= int(second) <= row["until"]
 
 
 def shards_of(process: Process, slice_id: str) -> set[str]:

@@ -1,15 +1,18 @@
 """Checks on lag: what the protocol promises for each class of fault, and that a part which stays broken costs only what
-it touches (isolation)."""
+it touches (isolation). And that what a bound holds back waits for what goes before it, and for nothing else (F10)."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from tests.simulator.elements import LAMBDA_POOL, LEASED_POOL, REAL_POOL
 from tests.simulator.parts import PARTS
+from tests.simulator.places import is_left_to_team, slice_counts, slice_of
 from tests.simulator.tight import GATHERED, GATHERS_MS
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.tables import JOBS
+from tickwork.core.ledger.tables import JOBS, PASSES
 from tickwork.core.ledger.writes import Item
 from tickwork.ports import PUSH_POOL
 from tickwork.testing.violation import Violation
@@ -53,9 +56,15 @@ _HERD_MS = 3 * SECOND_MS
 """A herd is some dozens of items, in small pages a read each: the last of them wait for the first."""
 _WORKERS_CAPACITY = frozenset({REAL_POOL, LEASED_POOL, LAMBDA_POOL, PUSH_POOL})
 """Pools whose workers have so many hands and no more: there the lag of the dispatch is what we answer for."""
+_BULK_PARTS = 5
+"""Of what is dispatched, bulk in a cell of its own gets one part of so many while others have a backlog; written out
+again."""
 
 
 class LagChecks:
+    """`_sent_ms`: by slice, when each of what it has sent was first sent. `_held_back`: what a bound had left to its
+    team's row when it was sent, each with how many its slice had sent before it."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         classes = world.classes - PARTS.keys()
@@ -68,10 +77,18 @@ class LagChecks:
         self._allowed_ms += _HERD_MS if world.shape.elements & {"herd", "job_herd"} else 0
 
         self.first_sent_ms: dict[str, int] = {}
+        self._sent_ms: dict[str, list[int]] = defaultdict(list)
+        self._held_back: dict[str, int] = {}
 
     def sent(self, ref: str, dispatched_at_ms: int) -> None:
         """A message was left for a ready queue."""
-        self.first_sent_ms.setdefault(ref, dispatched_at_ms)
+        if ref in self.first_sent_ms:
+            return
+        self.first_sent_ms[ref] = dispatched_at_ms
+        sent_ms, (pk, _, sk) = self._sent_ms[slice_of(self._world, ref)], ref.partition("|")
+        if self._bound_per_s(ref) and is_left_to_team(self._world, pk, sk):
+            self._held_back[ref] = len(sent_ms)
+        sent_ms.append(self._world.kernel.now_ms)
 
     def stop(self) -> None:
         """Judge nothing: somebody measures."""
@@ -84,13 +101,35 @@ class LagChecks:
         if not self._judged or run["attempt"] != 1 or has_waited:
             return
         since_ms = max(int(run["sk"][:10]) * SECOND_MS, run.get("created_at_ms", 0), run.get("released_at_ms", 0))
-        lag_ms = self._until_ms(ref, run) - max(since_ms, paused_until_ms)
-        allowed_ms = self._allowed_ms + (FOUND_OVER_MS if paused_until_ms else 0)
+        since_ms = max(since_ms, paused_until_ms)
+        lag_ms = self._until_ms(ref, run) - since_ms
+        allowed_ms = self._allowed_ms + (FOUND_OVER_MS if paused_until_ms else 0) + self._waited_ms(ref, since_ms)
         if lag_ms <= allowed_ms or self._is_touched(ref, run):
             return
         faults = f"with {', '.join(sorted(self._world.classes))}" if self._world.classes else "without any fault"
         what = f"{ref} started {lag_ms} ms after it was due, {allowed_ms} are allowed {faults}"
         raise Violation("isolation" if self._parts else "bounded-lag", what)
+
+    def _waited_ms(self, ref: str, since_ms: int) -> int:
+        """What a bound may have cost it: the time that its slice needs, within the bound, for what it has sent between
+        the instant at which this was due and that at which it was sent."""
+        if ref not in self._held_back:
+            return 0
+        sent_ms = self._sent_ms[slice_of(self._world, ref)]
+        went_before = self._held_back[ref] - bisect_left(sent_ms, since_ms)
+        slices = slice_counts(self._world)[ref.partition("#")[0]]
+        return max(0, went_before) * slices * SECOND_MS // self._bound_per_s(ref)
+
+    def _bound_per_s(self, ref: str) -> int:
+        """What the cell of an item may dispatch in a second, at the least; 0: no bound."""
+        world, cell, layout = self._world, ref.partition("#")[0], self._world.layout
+        limits = [layout.cell_dispatch_per_s] if layout.cell_dispatch_per_s else []
+        if cell != world.cell and world.tables.standing(PASSES, {"pass": f"{world.cell}#load", "place": "backlog"}):
+            counts = slice_counts(world)
+            own, others = counts[cell], sum(counts.values()) - counts[cell]
+            capacity = layout.slice_capacity_per_s
+            limits.append(max(1, min(own * capacity // _BULK_PARTS, others * capacity // (_BULK_PARTS - 1))))
+        return min(limits, default=0)
 
     def _until_ms(self, ref: str, run: Item) -> int:
         """When it started; where workers have so many hands, when it was first sent. The message that starts it may be

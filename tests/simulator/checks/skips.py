@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from tests.simulator.checks.by_hand import is_by_hand
 from tests.simulator.checks.told import NEVER_MS, Told
 from tests.simulator.oracle import Missed, occurrences, why_firing_is_wrong, why_skip_is_wrong
-from tests.simulator.places import next_pk, slice_of
+from tests.simulator.places import is_left_to_team, next_pk
 from tests.simulator.rollouts import as_planned
 from tickwork.core.instants import SECOND_MS
-from tickwork.core.ledger.tables import JOBS, SET_ASIDE, TIMERS
+from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.writes import Item
 from tickwork.testing.violation import Violation
 
@@ -132,10 +132,7 @@ class SkipChecks:
     def _was_held_back(self, item: Item) -> bool:
         """Whether a bound of what its cell dispatches may have left it to its team's row: then it has waited, and was
         not missed (F10)."""
-        second, team = int(item["sk"][:10]), item["sk"].split("#")[1]
-        at = {"slice": slice_of(self._world, item["pk"]), "who": f"team#{team}"}
-        row = self._world.tables.standing(SET_ASIDE, at) if self._world.shape.cells else None
-        return row is not None and row["begin"] <= second <= row["until"]
+        return bool(self._world.shape.cells) and is_left_to_team(self._world, item["pk"], item["sk"])
 
     def _planned(self, job: Item) -> Item | None:
         """The item of a job's next occurrence, by which what it skips with it is decided, too."""
