@@ -27,7 +27,8 @@ from tests.unit.dispatch.test_scoped_pauses import pause, resume, start
 
 from tickwork.core.errors import Held, Throttled
 from tickwork.core.jobs.contracts import contract_of
-from tickwork.core.jobs.definitions import CANCELLED
+from tickwork.core.jobs.definitions import CANCELLED, CatchUp
+from tickwork.core.jobs.overlap import BUFFER_ONE
 from tickwork.core.jobs.scopes import GROUP, Scope
 from tickwork.core.ledger import items
 from tickwork.core.ledger.epochs import Group, Label, group_key
@@ -36,6 +37,7 @@ from tickwork.core.ledger.records import Run
 from tickwork.core.ledger.tables import AUDIT, PASSES, TEAMS, TIMERS, Table
 from tickwork.core.ledger.writes import Committed, Item, Refused, Write
 from tickwork.core.runs.attempts import Declined, StartRequest
+from tickwork.core.schedule import parse_schedule
 from tickwork.core.watch import silence
 from tickwork.flows.audit import history, reconciling
 from tickwork.flows.audit.history import Filter
@@ -43,7 +45,7 @@ from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.jobs import cancelling_groups, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger import groups
-from tickwork.flows.runs import asking, dead_letters, timers, worker_calls
+from tickwork.flows.runs import asking, cancelling, dead_letters, timers, worker_calls
 from tickwork.flows.runs.asking import Wanted
 from tickwork.flows.runs.dead_letters import Order
 from tickwork.flows.runs.worker_calls import Started
@@ -372,6 +374,26 @@ def test_a_job_of_a_cancelled_group_ends_with_the_occurrence_that_is_due() -> No
     move(ports, 4_000)
     serve(ports)
     reconciling.reconcile(ports)
+    assert job_item(tables)["status"] == "cancelled"
+
+
+def test_a_job_of_a_cancelled_group_ends_also_where_a_window_first_sees_to_what_waits_for_it() -> None:
+    ports, tables = make_world()
+    schedule = parse_schedule(every(10), now_ms=ports.clock.now_ms(), job_id="pay:nightly").spec
+    new = NewJob("pay", "nightly", schedule, WORK, 0, CatchUp(), "content", group="night", overlap=BUFFER_ONE)
+    registering.create_job(ports, new)
+    move(ports, 10)
+    serve(ports)
+    assert isinstance(start(ports), Started)
+    move(ports, 10)
+    serve(ports)
+    waiting = registering.get_job(ports, "pay:nightly").buffer
+    assert waiting is not None
+    cancelling.cancel_run(ports, waiting.first, "not this one")
+    cancel(ports)
+    move(ports, 10)
+    serve(ports)
+    assert registering.get_job(ports, "pay:nightly").buffer is None, "it saw to what waited"
     assert job_item(tables)["status"] == "cancelled"
 
 

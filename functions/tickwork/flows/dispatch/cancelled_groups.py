@@ -33,6 +33,11 @@ def pass_cancelled(ports: Ports, runs: Sequence[Run], firing: Firing) -> Sequenc
     return going
 
 
+def as_it_fires(ports: Ports, job: Job, firing: Firing) -> Job:
+    """A job that was read anew as whoever fires sees it: with the pauses of what it lies in, and marked."""
+    return marked(ports, {job.job_id: firing.paused.applied_to(job)}, firing)[job.job_id]
+
+
 def marked(ports: Ports, jobs: Mapping[str, Job], firing: Firing) -> dict[str, Job]:
     """The jobs, each with the group that has cancelled it, if one has: its next step ends its chain."""
     groups.learn(ports, firing.groups, {groups.label_of_job(job) for job in jobs.values() if job.group})

@@ -23,6 +23,7 @@ from tickwork.core.ledger.messages import ReadyMessage
 from tickwork.core.ledger.records import Look, Run
 from tickwork.core.ledger.tables import TIMERS
 from tickwork.core.ledger.writes import Committed, Write
+from tickwork.flows.dispatch.cancelled_groups import as_it_fires
 from tickwork.flows.dispatch.fencing import commit_fenced, leave_job, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.giving_way import ask_to_end
@@ -111,7 +112,7 @@ def _free(ports: Ports, job: Job, firing: Firing, fired: Fired, messages: list[R
         again = read_job_to_plan(ports, job.job_id)
         if again is None:
             break
-        job = firing.paused.applied_to(again)
+        job = as_it_fires(ports, again, firing)
     return job
 
 

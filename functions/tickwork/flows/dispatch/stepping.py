@@ -27,7 +27,7 @@ from tickwork.core.ledger.tables import JOBS, TIMERS
 from tickwork.core.ledger.work import Work
 from tickwork.core.ledger.writes import TRANSACTION_WRITES_MAX, Committed, Update, Write
 from tickwork.flows.dispatch.as_planned import as_planned
-from tickwork.flows.dispatch.cancelled_groups import marked
+from tickwork.flows.dispatch.cancelled_groups import as_it_fires
 from tickwork.flows.dispatch.fencing import commit_fenced, leave_job, left_busy
 from tickwork.flows.dispatch.fired import Fenced, Fired, Firing
 from tickwork.flows.dispatch.overlapping import Unheard, holdings, is_overtaking
@@ -227,7 +227,7 @@ def _step_as_it_stands(ports: Ports, stale: Run, firing: Firing, fired: Fired) -
         job, run = read_job_to_plan(ports, stale.key.job_id), read_run(ports, stale.key)
         if job is None or run is None:
             return []
-        job = marked(ports, {job.job_id: firing.paused.applied_to(job)}, firing)[job.job_id]
+        job = as_it_fires(ports, job, firing)
         upcoming = job.next_key(ports.layout.home)
         if upcoming is not None and job.fired_through_ms >= run.key.scheduled_at_ms:
             fired.materialised.append(upcoming)  # perhaps by our own commit, its reply lost: then it is ours to see to
