@@ -28,7 +28,7 @@ from tests.unit.dispatch.test_scoped_pauses import pause, resume, start
 from tickwork.core.errors import Held, Throttled
 from tickwork.core.jobs.contracts import contract_of
 from tickwork.core.jobs.definitions import CANCELLED, CatchUp
-from tickwork.core.jobs.overlap import BUFFER_ONE
+from tickwork.core.jobs.overlap import BUFFER_ALL
 from tickwork.core.jobs.scopes import GROUP, Scope
 from tickwork.core.ledger import items
 from tickwork.core.ledger.epochs import Group, Label, group_key
@@ -45,7 +45,7 @@ from tickwork.flows.dispatch.ticking import issue_ticks
 from tickwork.flows.jobs import cancelling_groups, changing, registering
 from tickwork.flows.jobs.registering import NewJob
 from tickwork.flows.ledger import groups
-from tickwork.flows.runs import asking, cancelling, dead_letters, timers, worker_calls
+from tickwork.flows.runs import asking, dead_letters, timers, worker_calls
 from tickwork.flows.runs.asking import Wanted
 from tickwork.flows.runs.dead_letters import Order
 from tickwork.flows.runs.worker_calls import Started
@@ -380,20 +380,18 @@ def test_a_job_of_a_cancelled_group_ends_with_the_occurrence_that_is_due() -> No
 def test_a_job_of_a_cancelled_group_ends_also_where_a_window_first_sees_to_what_waits_for_it() -> None:
     ports, tables = make_world()
     schedule = parse_schedule(every(10), now_ms=ports.clock.now_ms(), job_id="pay:nightly").spec
-    new = NewJob("pay", "nightly", schedule, WORK, 0, CatchUp(), "content", group="night", overlap=BUFFER_ONE)
-    registering.create_job(ports, new)
+    new = NewJob("pay", "nightly", schedule, WORK, 0, CatchUp(), "content", group="night", overlap=BUFFER_ALL)
+    registering.create_job(ports, replace(new, buffer_age_s=5))
     move(ports, 10)
     serve(ports)
     assert isinstance(start(ports), Started)
     move(ports, 10)
     serve(ports)
-    waiting = registering.get_job(ports, "pay:nightly").buffer
-    assert waiting is not None
-    cancelling.cancel_run(ports, waiting.first, "not this one")
+    assert registering.get_job(ports, "pay:nightly").buffer is not None
     cancel(ports)
     move(ports, 10)
     serve(ports)
-    assert registering.get_job(ports, "pay:nightly").buffer is None, "it saw to what waited"
+    assert registering.get_job(ports, "pay:nightly").buffer is None, "what waited had waited too long"
     assert job_item(tables)["status"] == "cancelled"
 
 

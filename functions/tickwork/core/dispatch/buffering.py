@@ -19,7 +19,7 @@ from tickwork.core.ledger.kinds import LOOK
 from tickwork.core.ledger.pending import end_buffered
 from tickwork.core.ledger.records import HeldBy, Look, Run
 from tickwork.core.ledger.tables import TIMERS
-from tickwork.core.ledger.writes import Absent, Is, Put, Update, Write, any_of
+from tickwork.core.ledger.writes import Absent, Is, Put, Update, Write, all_of, any_of
 
 LOOK_AFTER_MS = 50_000
 """Who ends a run looks at once; this is for the time when he has died before it. With the lag of a dispatch it is
@@ -61,9 +61,11 @@ def end_replaced(waiting: LedgerKey, by: LedgerKey, now_ms: int, retention_s: in
 
 
 def look_at(run: LedgerKey, now_ms: int) -> Put:
-    """A look at a run that waits. One of the same second, of a clock that was put back, has been spent."""
+    """A look at a run that waits. One of the same second, of a clock that was put back, has been spent; or it is this
+    run's as well, for whoever repeats a request has another look at what waits since the first."""
     key = look_key(run, now_ms)
-    return Put(TIMERS, Look(key, run.ref).to_item(), any_of(Absent(), Is("status", lifecycle.SPENT)))
+    its_own = all_of(Is("status", lifecycle.PENDING), Is("run_ref", run.ref))
+    return Put(TIMERS, Look(key, run.ref).to_item(), any_of(Absent(), Is("status", lifecycle.SPENT), its_own))
 
 
 def look_key(run: LedgerKey, now_ms: int) -> LedgerKey:
