@@ -12,7 +12,7 @@ from tickwork.core.jobs import changes, occurrences
 from tickwork.core.jobs.scopes import Scope
 from tickwork.core.ledger.epochs import Group, Label
 from tickwork.core.runs.attempts import Declined
-from tickwork.flows.dispatch import cancelled_groups, catching_up, firing, stepping
+from tickwork.flows.dispatch import cancelled_groups, catching_up, firing
 from tickwork.flows.jobs import cancelling_groups
 from tickwork.flows.ledger import groups
 from tickwork.flows.ledger.reading import read_run
@@ -73,7 +73,7 @@ def _chains_go_on() -> Sequence[Patch]:
     def wrong(_: Any, jobs: Any, __: Any) -> Any:
         return dict(jobs)
 
-    return [(module, "marked", wrong) for module in (cancelled_groups, firing, stepping)]
+    return [(module, "marked", wrong) for module in (cancelled_groups, firing)]
 
 
 def _occurrences_carry_no_epoch() -> Sequence[Patch]:
