@@ -28,7 +28,8 @@ def connection() -> psycopg.Connection:
     """One for each job thread."""
     if getattr(_local, "connection", None) is None:
         _local.connection = psycopg.connect(os.environ["KILL_DSN"])
-    return _local.connection
+    made: psycopg.Connection = _local.connection
+    return made
 
 
 @app.job("book")
