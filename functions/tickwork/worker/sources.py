@@ -98,7 +98,7 @@ class SqsSource:
 
     def hold(self, deliveries: Sequence[Delivery]) -> None:
         """Hide the messages as long as the leases last: if this worker dies, they come back just then."""
-        self._queue_calls.submit(self._hide, [(delivery, math.ceil(delivery.trust_s) + 1) for delivery in deliveries])
+        self._queue_calls.submit(self._hide, deliveries)
 
     def give_back(self, deliveries: Sequence[Delivery], seconds: int) -> None:
         """Told again where the queue has not taken it: else nobody sees the message before a lease would have ended."""
@@ -194,11 +194,11 @@ class SqsSource:
         self._show([(delivery, unhandled_wait_s(delivery.receives)) for delivery in unhandled])
         tell_unhandled(self._api, self._worker, unhandled)
 
-    def _hide(self, later: Sequence[tuple[Delivery, int]]) -> None:
-        """Hide what is still this worker's. What was given back during the call is shown again, after both."""
-        hidden = [(delivery, seconds) for delivery, seconds in later if not delivery.is_given_back]
-        self._show(hidden)
-        for delivery in [delivery for delivery, _ in hidden if delivery.is_given_back]:
+    def _hide(self, held: Sequence[Delivery]) -> None:
+        """Hide what is still this worker's, by its last heartbeat. What was given back meanwhile is shown again."""
+        hidden = [delivery for delivery in held if not delivery.is_given_back]
+        self._show([(delivery, math.ceil(delivery.trust_s) + 1) for delivery in hidden])
+        for delivery in [delivery for delivery in hidden if delivery.is_given_back]:
             self.give_back([delivery], delivery.shown_in_s)
 
     def _show(self, later: Sequence[tuple[Delivery, int]]) -> list[tuple[Delivery, int]]:

@@ -300,6 +300,21 @@ def test_a_message_that_was_given_back_while_it_was_being_hidden_is_shown_again(
     assert found.sqs.shown[receipt(message())][-1] == 0
 
 
+def test_a_message_is_hidden_by_the_last_heartbeat_also_where_the_calls_to_the_queue_lag() -> None:
+    found = bench()
+    found.take(message())
+    (delivery,) = found.active
+    found.settle()
+    lagging = threading.Event()
+    for _ in range(found.source._queue_calls._max_workers):
+        found.source._queue_calls.submit(lagging.wait, 30)
+    found.source.hold([delivery])
+    delivery.extend({"lease_ms": 5_000}, delivery.beaten_at_s)
+    lagging.set()
+    found.settle()
+    assert found.sqs.shown[receipt(message())][-1] == 6
+
+
 @pytest.mark.parametrize("how", ["no answer", "an entry of the answer"])
 def test_that_a_message_is_visible_again_is_told_until_the_queue_has_taken_it(how: str) -> None:
     """Else a run that was handed back waits for as long as its lease would have lasted."""
