@@ -141,6 +141,45 @@ def test_a_silent_job_is_told_of_within_five_minutes_of_its_deadline_once(world:
     assert "tickwork incidents list --team payments" in text
 
 
+def test_a_first_route_that_fails_has_the_others_hear_at_once(world: World) -> None:
+    mail = "ann@example.org"
+    world.team(("topic", TOPIC), ("email", mail), version=1)
+    world.pager.confirmed.add(mail)
+    world.pager.broken.add(TOPIC)
+    job_id = world.job()
+    world.live(2 * HOUR_MS, job_id)
+    while not world.open:
+        world.live(MINUTE_MS)
+    world.live(4 * MINUTE_MS)
+    assert [address for address, _ in world.pager.sent] == [mail], "before it is time for a second route"
+
+
+def test_what_no_route_has_taken_is_told_as_soon_as_one_does(world: World) -> None:
+    """A message that nobody got is none that was told: it is not left until the next repetition."""
+    world.pager.broken.add(TOPIC)
+    job_id = world.job()
+    world.live(2 * HOUR_MS, job_id)
+    world.live(3 * HOUR_MS - 30 * MINUTE_MS)
+    assert world.told == []
+    (incident,) = world.open
+    assert not incident.get("told_at_ms")
+    world.pager.broken.clear()
+    world.live(3 * MINUTE_MS)
+    assert len(world.told) == 1
+    world.live(10 * MINUTE_MS)
+    assert len(world.told) == 1
+
+
+def test_a_recovery_that_no_route_takes_does_not_stay_for_ever(world: World) -> None:
+    job_id = world.job()
+    world.live(2 * HOUR_MS, job_id)
+    world.live(3 * HOUR_MS)
+    assert len(world.told) >= 1
+    world.pager.broken.add(TOPIC)
+    world.live(70 * MINUTE_MS, job_id)
+    assert world.open == []
+
+
 def test_the_next_success_closes_it_and_says_how_many_were_missed(world: World) -> None:
     job_id = world.job()
     world.live(2 * HOUR_MS, job_id)

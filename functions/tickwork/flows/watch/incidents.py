@@ -164,9 +164,13 @@ def _claim(ports: Ports, one: _Due) -> _Due | None:
 def _send(ports: Ports, team: str, group: list[_Due], *, over: bool, to_all: bool) -> None:
     message = _message(team, [one.incident for one in group], ports.clock.now_ms(), over=over)
     # Each job may have a first route of its own; one message goes to each of them once.
-    found = (one.contract.routes if to_all else one.contract.routes[:1] for one in group)
-    routes = list(dict.fromkeys(route for each in found for route in each))
-    telling.tell(ports, team, routes, message)
+    every = list(dict.fromkeys(route for one in group for route in one.contract.routes))
+    first = every if to_all else list(dict.fromkeys(route for one in group for route in one.contract.routes[:1]))
+    reached = telling.tell(ports, team, first, message)
+    if not reached and (others := [route for route in every if route not in first]):
+        reached = telling.tell(ports, team, others, message)
+    if every and not reached and not over:
+        return  # nobody has heard: its claim stands, and it is told again in a while, under the same name
     for one in group:
         try:
             _note_told(ports, one.incident)
