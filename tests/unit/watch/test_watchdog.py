@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes import FakeClock, FakePager, KeptSignals, fake_ports
 from tests.support.http import ApiUnderTest
 from tests.support.runs_world import Crash, WatchedStore
-from tickwork.core.errors import Throttled
+from tickwork.core.errors import Throttled, WorldError
 from tickwork.core.instants import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tickwork.core.ledger.keys import LedgerKey
 from tickwork.core.ledger.tables import JOBS, TEAMS, TIMERS
@@ -390,6 +390,21 @@ def test_an_unreadable_definition_is_told_and_closed_when_it_can_be_read_again(w
     world.store.commit([Update(JOBS, key, Anyway("it is mended"), set={"tolerance_s": 0})])
     world.live(10 * MINUTE_MS)
     assert any("can be read again" in text for text in world.told[1:])
+
+
+@pytest.mark.parametrize(
+    "schedule", [{}, {"cron": 7}, {"cron": None}, {"rate": {"x": 1}}, {"cron": "0 * * * *", "zone": 3}]
+)
+def test_a_schedule_that_is_wrong_in_any_way_costs_its_own_job_only(world: World, schedule: Any) -> None:
+    wrong, other = world.job("a-wrong"), world.job("other")
+    world.live(2 * HOUR_MS, wrong, other)
+    world.store.commit([Update(JOBS, {"job_id": wrong}, Anyway("it breaks"), set={"schedule": schedule})])
+    for _ in range(4 * 60):
+        world.clock.at_ms += MINUTE_MS
+        with suppress(WorldError):  # that one could not be judged is said; nothing else may end a pass
+            world.watch()
+    assert any("other" in text for text in world.told)
+    assert any("a-wrong" in text for text in world.told)
 
 
 def test_zone_data_that_is_gone_is_silence_by_what_was_known(world: World) -> None:
